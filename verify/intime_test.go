@@ -133,3 +133,35 @@ func (s *stage) resolveAll(minute float64) {
 		s.resolve("delays", partition, end.Offset, minute, end.Offset)
 	}
 }
+
+// A cancel that lies behind the window is read for what it does to what lies inside, and is not counted.
+func TestCancelsBehindTheWindow(t *testing.T) {
+	s := newStage(t)
+	q := s.ask(0, 100)
+	handle := fmt.Sprintf("0-%d-%s", q.Offset, millis(s.at(100)))
+	s.passOn(s.elsewhere(40, handle), 41, handle, group)
+	s.elsewhere(42, "an id")
+	s.resolveAll(50)
+	s.config.From, s.config.To = s.at(10), s.at(30)
+	r := s.pass(s.verifier())
+	if s.expect(r, nil, "the window is empty"); r.Counts.Cancels != 0 {
+		t.Errorf("%d cancels are in it", r.Counts.Cancels)
+	}
+	s.config.From, s.config.To = s.at(35), time.Time{}
+	s.expect(s.pass(s.verifier()), nil, "2 asked to cancel something")
+}
+
+// Of what is overdue and has an id, or is named by others, it is told when it was due and where it goes, as of all else.
+func TestSaysWhenWhatHasAnIDWasDue(t *testing.T) {
+	s := newStage(t)
+	s.config.Routes[0].CancelsAnswered = true
+	s.ask(0, 10, "delay-id=a")
+	q := s.ask(1, 10)
+	cancel := s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(2), Headers: headers(fmt.Sprintf("delay-cancel=0-%d-%s", q.Offset, millis(s.at(10))))})
+	s.write(s.condemned(cancel, "unknown_handle"))
+	s.resolve("delays", 0, 3, 1, 0)
+	r := s.pass(s.verifier())
+	due := fmt.Sprintf("due %s (%s), should be delivered to orders; ", millis(s.at(10)), s.at(10).UTC().Format(time.RFC3339Nano))
+	s.expect(r, map[string]int64{"overdue": 2}, "delays/0@0: "+due+`it has the id "a"`)
+	s.expect(r, map[string]int64{"overdue": 2}, "delays/0@1: "+due+"all 1 that name it came in vain")
+}

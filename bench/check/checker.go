@@ -219,7 +219,7 @@ func (c *Checker) Requested(r *kgo.Record) {
 		c.prompt.noteThere(c, src.name(r.Offset), r.Timestamp)
 	}
 	if !src.window.has(r.Offset) {
-		judging{c}.disregard(src, r.Offset, e)
+		judging{c}.disregard(src, r.Offset, e, forwarded)
 	}
 }
 
