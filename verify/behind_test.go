@@ -53,7 +53,7 @@ func TestWithIDsBehindTheWindowInLittleMemory(t *testing.T) {
 	s.resolve("delays", 0, n, 50, n)
 	s.config.To, s.config.Memory = s.at(3), 3_000_000 // of n ids of 400 bytes
 	r := s.pass(s.verifier())
-	s.expect(r, map[string]int64{"missing": 1}, "delays/0@777: has the id")
+	s.expect(r, map[string]int64{"missing": 1}, "delays/0@777: due ")
 	if r.Counts.Requested != 3000 || r.Counts.Elsewhere != n-3000 {
 		t.Errorf("%+v", r.Counts)
 	}

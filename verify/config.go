@@ -33,6 +33,9 @@ type Config struct {
 	Grace time.Duration
 	// Late is how late a delivery may be before that is a fault. Zero is no bound: how late they are is only told.
 	Late time.Duration
+	// InTime is for how long a cancel or a replacement may have been in the partition of a request when that was delivered, by timestamps, before it is a
+	// fault that it did not count. Zero is no bound: a request that is cancelled may be delivered or not.
+	InTime time.Duration
 	// AllTargets reads every topic that a pattern of a route allows. Otherwise those are read that a request names, or a route literally: what
 	// was delivered to any other by mistake is missing.
 	AllTargets bool

@@ -160,7 +160,7 @@ func TestLostOrLeftOut(t *testing.T) {
 		"long after the first was delivered": {func(s *stage) {
 			s.write(s.delivered(s.ask(-200, -100, "delay-id=a"), -100))
 			s.ask(0, 12, "delay-id=a")
-		}, map[string]int64{"missing": 1}, `delays/0@1: has the id "a"`},
+		}, map[string]int64{"missing": 1}, `should be delivered to orders; it has the id "a"`},
 		"after the first was delivered, by a clock that may be ahead": {func(s *stage) {
 			s.write(s.delivered(s.ask(-200, -50, "delay-id=a"), -50))
 			s.ask(0, 12, "delay-id=a")
@@ -181,7 +181,7 @@ func TestLostOrLeftOut(t *testing.T) {
 			letter.Timestamp = s.at(-100)
 			s.write(letter)
 			s.ask(0, 12, "delay-id=a")
-		}, map[string]int64{"missing": 1}, `delays/0@1: has the id "a"`},
+		}, map[string]int64{"missing": 1}, `should be delivered to orders; it has the id "a"`},
 		"nothing is seen of one between them": {func(s *stage) {
 			s.write(s.delivered(s.ask(-200, -100, "delay-id=a"), -100))
 			s.ask(-190, 12, "delay-id=a")

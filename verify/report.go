@@ -71,7 +71,9 @@ type Window struct {
 type Found struct {
 	Kind  string  `json:"kind"`
 	Count int64   `json:"count"`
-	First []Fault `json:"first"` // at most Config.Keep
+	First []Fault `json:"first"` // those of the first requests, by topic, partition and offset; at most Config.Keep
+
+	sum uint64 // of the places of all: another one where they are others, and as many
 }
 
 // Fault is one broken promise, or one request of which it cannot be told.
@@ -174,7 +176,7 @@ func latenessOf(target string, l *check.Lateness) Lateness {
 }
 
 func foundOf(kind string, found *check.Found) Found {
-	f := Found{Kind: kind, Count: found.Count, First: []Fault{}}
+	f := Found{Kind: kind, Count: found.Count, First: []Fault{}, sum: found.Sum}
 	for _, one := range found.First {
 		shown := Fault{Topic: one.Source.Topic, Partition: one.Source.Partition, Offset: one.Source.Offset, Detail: one.Detail}
 		if at := one.Arrived; at != nil {

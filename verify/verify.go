@@ -87,7 +87,7 @@ func (v *Verifier) newChecker() (*check.Checker, error) {
 		routes[i].TopicID = v.ids[routes[i].Topic]
 	}
 	return check.New(check.Config{
-		Routes: routes, AllowDoubles: v.config.AtLeastOnce, Skew: v.config.Skew, Late: v.config.Late, Keep: v.config.Keep, Survey: v.seen,
+		Routes: routes, AllowDoubles: v.config.AtLeastOnce, Skew: v.config.Skew, Late: v.config.Late, InTime: v.config.InTime, Keep: v.config.Keep, Survey: v.seen,
 	})
 }
 

@@ -136,7 +136,7 @@ func (c judging) deliver(src *source, offset int64, a arrival, m moment) {
 	s.flags |= delivered
 	c.ended(src.name(offset), s, 0, false)
 	c.ids.delivered(src, offset, m.written)
-	c.prompt.noteDelivered(src.name(offset), m)
+	c.prompt.noteDelivered(c.Checker, src.name(offset), s, m)
 	due := a.due
 	if s.is(requested) && !s.is(orLater) && !s.wasAhead(a.due) {
 		due = s.due

@@ -20,16 +20,17 @@ func (j *judge) fault(k Kind, of Source, arrived *kgo.Record, detail string, arg
 	j.keep(&j.found[k], k, of, arrived, detail, args...)
 }
 
-// keep counts a fault, and keeps it if it is one of the first.
+// keep counts a fault, and keeps it if it may be one of the first.
 func (j *judge) keep(found *Found, k Kind, of Source, arrived *kgo.Record, detail string, args ...any) {
-	if found.Count++; len(found.First) >= j.config.Keep {
+	f := Fault{Kind: k, Source: of, Arrived: arrived}
+	if found.count(of); !found.mayKeep(&f, j.config.Keep) {
 		return
 	}
-	f := Fault{Kind: k, Source: of, Detail: fmt.Sprintf(detail, args...)}
+	f.Detail = fmt.Sprintf(detail, args...)
 	if arrived != nil {
 		f.Arrived = clone(arrived)
 	}
-	found.First = append(found.First, f)
+	found.add(f, j.config.Keep)
 }
 
 // faults is how many there were.

@@ -215,8 +215,11 @@ func (c *Checker) Requested(r *kgo.Record) {
 		return
 	}
 	judging{c}.ask(src, r, from, e)
+	if c.config.Survey != nil && r.Timestamp.UnixMilli() >= 0 {
+		c.prompt.noteThere(c, src.name(r.Offset), r.Timestamp)
+	}
 	if !src.window.has(r.Offset) {
-		judging{c}.disregard(src, r.Offset, e)
+		judging{c}.disregard(src, r.Offset, e, forwarded)
 	}
 }
 

@@ -31,7 +31,7 @@ type Config struct {
 	// bound.
 	Covered time.Duration
 	// InTime is how long before a request is delivered a cancel or a replacement of it may have been in its partition, in vain; what comes from another
-	// partition is not judged so. It takes a caller that says when requests were seen (Observe). Zero is no bound.
+	// partition is not judged so. It takes a caller that says when requests were seen (Observe), or a Survey, which goes by timestamps. Zero is no bound.
 	InTime time.Duration
 	// Keep is how many faults of each kind are kept in full. Defaults to 10.
 	Keep int

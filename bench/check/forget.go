@@ -87,7 +87,7 @@ const (
 // Held is how much is held of requests, in bytes, roughly.
 func (c *Checker) Held() int64 {
 	n := int64(len(c.namings.named)+len(c.namings.namers)+len(c.namings.foreign)+len(c.ids.by)+len(c.ids.of)+len(c.ids.cancels)+len(c.relays.by)) * specialBytes
-	n += int64(len(c.ids.spans)) * fewBytes
+	n += int64(len(c.ids.spans)+len(c.prompt.delivered)+len(c.prompt.there)) * fewBytes
 	for _, s := range c.sources {
 		n += int64(len(s.pages))*pageBytes + int64(len(s.few))*fewBytes + int64(len(s.arrived))*(bitsPages*8+bitsPages/8)
 		n += int64(len(s.gone))*bitsPages*8 + int64(len(s.freed.now)+len(s.freed.before))*freedBytes
@@ -196,6 +196,7 @@ func (e surveying) bury(src *source, offset int64, s *slot) {
 		e.judgeAttempt(src, offset)
 		e.judgeFate(src, offset)
 	}
+	delete(e.prompt.delivered, src.name(offset))
 	delete(e.ids.sent, src.name(offset))
 	delete(e.ids.spans, src.name(offset))
 	delete(src.retries, offset)
@@ -239,7 +240,7 @@ func (e surveying) forgetNamings() {
 		for _, by := range n.by {
 			open = open || !e.accepted(by.name) || by.replaces && !e.done(by.name)
 		}
-		if open || e.scratch().judgeNamed(n) {
+		if open || e.scratch().judgeNamed(n) || e.scratch().judgeHeard(n) {
 			continue
 		}
 		for _, by := range n.by {
@@ -247,6 +248,7 @@ func (e surveying) forgetNamings() {
 				e.settle(by.name)
 			}
 			delete(e.namings.namers, by.name)
+			delete(e.prompt.there, by.name)
 		}
 		if n.requested {
 			e.settle(n.Source)
@@ -276,7 +278,7 @@ func (e surveying) forgetIDs() {
 		if scratch := e.scratch(); !open {
 			before := scratch.faults()
 			surveying{scratch}.surveyGroup(g, name.id)
-			open = scratch.faults() > before || scratch.untold[whyBefore] != nil
+			open = scratch.faults() > before || scratch.untold[whyBefore] != nil || scratch.judgeAllHeeded(g)
 		}
 		if open {
 			continue
@@ -285,6 +287,7 @@ func (e surveying) forgetIDs() {
 			e.settle(g.name(offset))
 			delete(e.ids.of, g.name(offset))
 			delete(e.ids.cancels, g.name(offset))
+			delete(e.prompt.there, g.name(offset))
 			delete(e.ids.came, g.name(offset))
 		}
 		if g.route.OnDuplicate == LeaveOut {
@@ -341,6 +344,7 @@ func (e surveying) forgetFirst(g *sharers, id string) {
 	before := &sharers{source: g.source, members: g.members[:first], takers: g.takers[:taken]}
 	scratch := e.scratch()
 	surveying{scratch}.surveyGroup(before, id)
+	scratch.judgeAllHeeded(before)
 	if !e.accepted(g.name(stays)) || len(e.ids.missing(before)) > 0 || scratch.faults() > e.faults() {
 		return
 	}
@@ -351,6 +355,7 @@ func (e surveying) forgetFirst(g *sharers, id string) {
 		e.settle(g.name(offset))
 		delete(e.ids.of, g.name(offset))
 		delete(e.ids.cancels, g.name(offset))
+		delete(e.prompt.there, g.name(offset))
 		delete(e.ids.came, g.name(offset))
 	}
 	g.members, g.takers = slices.Clone(g.members[first:]), slices.Clone(g.takers[taken:])

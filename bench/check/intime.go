@@ -6,7 +6,8 @@ import (
 )
 
 // A cancel or a replacement counts if it is read before the turn of what it names begins, and what lies in one partition is read in order: so one that was
-// there long before its request was delivered, in the same partition, has to have counted. How long that is the test says (Config.InTime).
+// there long before its request was delivered, in the same partition, has to have counted. How long that is the test says (Config.InTime). A Survey goes by timestamps,
+// and judges what was named before it arrived.
 
 // promptness is when requests were delivered, and those were written that may have taken them away; nothing without Config.InTime.
 type promptness struct {
@@ -31,8 +32,8 @@ func (p *promptness) noteThere(c *Checker, name Source, seen time.Time) {
 }
 
 // noteDelivered takes in when a request was delivered, by its processor's clock, and when a consumer saw that.
-func (p *promptness) noteDelivered(name Source, m moment) {
-	if !p.asked || m.seen.IsZero() && m.written == untimed {
+func (p *promptness) noteDelivered(c *Checker, name Source, s *slot, m moment) {
+	if !p.asked || m.seen.IsZero() && m.written == untimed || c.config.Survey != nil && c.namings.called(name, s) == nil && c.ids.of[name] == nil {
 		return
 	}
 	at := m.written
@@ -66,18 +67,31 @@ func (e *ending) judgePromptness() {
 		return
 	}
 	for _, n := range e.namings.named {
-		for _, by := range n.by {
-			if took, is := e.wasInTime(n.Source, by.name); is && n.requested && n.arrived && (by.in == inVain || !by.replaces && by.in == unseen) {
-				e.unheeded(n.Source, by.name, took)
-				break
-			}
-		}
+		e.judgeHeard(n)
 	}
 	for _, g := range e.ids.by {
-		for _, offset := range g.members {
-			e.judgeHeeded(g, offset)
+		e.judgeAllHeeded(g)
+	}
+}
+
+// judgeHeard: what names a request by its handle takes it away. It tells whether it has found something to tell of.
+func (e *ending) judgeHeard(n *named) bool {
+	for _, by := range n.by {
+		if took, is := e.wasInTime(n.Source, by.name); is && n.requested && n.arrived && (by.in == inVain || !by.replaces && by.in == unseen) {
+			e.unheeded(n.Source, by.name, took)
+			return true
 		}
 	}
+	return false
+}
+
+// judgeAllHeeded tells whether it has found something to tell of.
+func (e *ending) judgeAllHeeded(g *sharers) bool {
+	before := e.faults()
+	for _, offset := range g.members {
+		e.judgeHeeded(g, offset)
+	}
+	return e.faults() > before
 }
 
 // judgeHeeded: a cancel of an id takes away all that had it before, in its own partition.

@@ -13,12 +13,6 @@ import (
 // ErrFaults is what a report with faults says.
 var ErrFaults = errors.New("check: promises were broken")
 
-// Found is what was found of one kind of fault.
-type Found struct {
-	Count int64
-	First []Fault // at most Config.Keep
-}
-
 // Report is what a Checker found.
 type Report struct {
 	Counts
@@ -67,10 +61,10 @@ func (c *Checker) Report() *Report {
 	end := ending{*c}
 	end.untold = make(map[string]*Found)
 	for why, found := range c.untold {
-		end.untold[why] = &Found{found.Count, slices.Clone(found.First)}
+		end.untold[why] = found.clone()
 	}
 	for k := range end.found {
-		end.found[k].First = slices.Clone(end.found[k].First)
+		end.found[k] = *end.found[k].clone()
 	}
 	byName := func(a, b *source) int {
 		return cmp.Or(strings.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
@@ -87,6 +81,12 @@ func (c *Checker) Report() *Report {
 	end.judgeNamings()
 	end.judgeIDs()
 	end.judgePromptness()
+	for k := range end.found {
+		end.found[k].sort(c.config.Keep)
+	}
+	for _, found := range end.untold {
+		found.sort(c.config.Keep)
+	}
 	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget, Untellable: end.untold, ByCode: maps.Clone(c.byCode)}
 }
 

@@ -246,7 +246,7 @@ func (e surveying) surveyNamed(n *named) {
 		e.fault(Doubled, n.Source, nil, "arrived: %v, %d replacements of it were delivered, and %d cancels of it were not answered", arrived, certain, unanswered)
 	case arrived || s.is(settled) || e.ids.of[n.Source] != nil:
 	case all == 0 && maybe == 0 && s.due <= e.until:
-		e.judgeUnseen(src, n.Offset, s, "was neither delivered nor taken away, and all %d that name it came in vain", len(n.by))
+		e.judgeUnseen(src, n.Offset, s, "%s; all %d that name it came in vain", e.says(s), len(n.by))
 	case all == 0 && s.due > e.until && !e.taken(n):
 		e.counts.Pending++
 	default:
@@ -298,7 +298,7 @@ func (e surveying) surveyGroup(g *sharers, id string) {
 		case slices.Contains(missing, offset) && e.ids.unclear(g, i):
 			e.untell(whyBefore, g.name(offset), "%s", e.says(s))
 		case slices.Contains(missing, offset):
-			e.judgeUnseen(g.source, offset, s, "has the id %q, is due, and nothing that came later can have taken it away", id)
+			e.judgeUnseen(g.source, offset, s, "%s; it has the id %q, and nothing that came later can have taken it away", e.says(s), id)
 		case slices.Contains(pending, offset):
 			e.counts.Pending++
 		default:

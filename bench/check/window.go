@@ -41,10 +41,17 @@ func (c judging) named(rt *route, p provenance) *source {
 	return src
 }
 
-// disregard has a request not judged that lies behind the window: it was read for what it does to others.
-func (c judging) disregard(src *source, offset int64, e Expectation) {
-	if src.at(offset).flags |= settled; e.Outcome != Cancel {
+// disregard has a request or a cancel not judged that lies behind the window: it was read for what it does to others.
+func (c judging) disregard(src *source, offset int64, e Expectation, forwarded bool) {
+	src.at(offset).flags |= settled
+	switch {
+	case e.Outcome != Cancel:
 		c.counts.Requested--
+	case forwarded:
+		c.counts.Forwarded--
+		fallthrough
+	default:
+		c.counts.Cancels--
 	}
 }
 

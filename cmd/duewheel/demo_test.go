@@ -40,10 +40,16 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// --for ends it, also before there is anything to be told.
+// --for ends it, also before there is anything to be told. It is started as the README has it.
 func TestDemoEndsByItself(t *testing.T) {
 	var out, log heard
-	if err := run(t.Context(), []string{"demo", "--for", "300ms"}, nil, &out, &log); err != nil || !strings.Contains(out.String(), "\ndemo: ok: ") {
+	var args []string
+	for _, line := range readmeLines(t) {
+		if started, is := strings.CutPrefix(line, "go run ./cmd/duewheel "); is { // which is this package
+			args = strings.Fields(started)
+		}
+	}
+	if err := run(t.Context(), append(args, "--for", "300ms"), nil, &out, &log); err != nil || !strings.Contains(out.String(), "\ndemo: ok: ") {
 		t.Errorf("%v\n%s\n%s", err, &out, &log)
 	}
 }

@@ -175,7 +175,7 @@ func (w *explainer) readings() {
 	all := w.parser.Readings(w.record.Headers, topics.StampOf(w.record))
 	for _, h := range w.record.Headers {
 		if len(all) == 0 || all[0].Name != h.Key { // they are in the order of the headers
-			w.line("header", "%s=%s   means nothing to duewheel", visible(h.Key), brief(h.Value, 60))
+			w.line("header", "%s=%s   means nothing to duewheel%s", visible(h.Key), brief(h.Value, 60), hintAtColon(h))
 			continue
 		}
 		r := all[0]
@@ -197,8 +197,17 @@ func (w *explainer) readings() {
 		if r.Note != "" {
 			said = append(said, r.Note)
 		}
-		w.line("header", "%s=%s%s", visible(r.Name), brief(r.Value, 60), behind(strings.Join(said, "; ")))
+		w.line("header", "%s=%s%s%s", visible(r.Name), brief(r.Value, 60), behind(strings.Join(said, "; ")), hintAtColon(h))
 	}
+}
+
+// hintAtColon says more of a header that is written as HTTP has them: all of it is a name then.
+func hintAtColon(h kgo.RecordHeader) string {
+	name, value, has := strings.Cut(h.Key, ":")
+	if !has || h.Value != nil {
+		return ""
+	}
+	return "; did you mean " + visible(name) + "=" + visible(strings.TrimSpace(value)) + "?"
 }
 
 // behind puts what there is to say behind something else.
@@ -222,7 +231,7 @@ func (w *explainer) verdict() error {
 	}
 	switch {
 	case q.Kind == topics.KindCancel:
-		w.line("asks", "to cancel %s", nameOf(&q))
+		w.line("asks", "to cancel %s%s", nameOf(&q), hintAtHandle(string(q.NamedID)))
 		return nil
 	case q.Kind != topics.KindRequest:
 		w.line("asks", "for nothing: it is a record that duewheel writes for itself")
@@ -304,7 +313,7 @@ func (w *explainer) where(q *topics.Request) {
 	}
 	switch {
 	case q.Replaces:
-		w.line("replaces", "%s", nameOf(q))
+		w.line("replaces", "%s%s", nameOf(q), hintAtHandle(string(q.NamedID)))
 	case len(q.ID) > 0:
 		w.line("id", "%s; if another record with it is pending, this one %s", brief(q.ID, 60), map[topics.OnDuplicate]string{
 			topics.DuplicateRejected: "is dead-lettered", topics.DuplicateReplaces: "takes its place", topics.DuplicateIgnored: "is left out",

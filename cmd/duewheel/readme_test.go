@@ -71,6 +71,57 @@ func TestReadmeAsWritten(t *testing.T) {
 	})
 }
 
+// readmeLines are the command lines of the README, without what is said behind them.
+func readmeLines(t *testing.T) (lines []string) {
+	t.Helper()
+	b, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fenced := false
+	for line := range strings.Lines(string(b)) {
+		fenced = fenced != strings.HasPrefix(line, "```")
+		if line, is := strings.CutPrefix(line, "    "); is && !fenced && line[0] != ' ' {
+			line, _, _ = strings.Cut(line, " #")
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// Each command line of the README is run as written by a test.
+func TestReadmeLinesAreRun(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := map[string]string{ // by how they begin
+		"./duewheel ": "TestReadmeAsWritten", "go run ./cmd/duewheel demo": "TestDemoEndsByItself",
+		"go build ": "integration/clients TestLinesOfReadme", "echo value | kcat ": "the same", "kafka-topics.sh ": "integration TestReadmeMakesATarget",
+	}
+	lines := readmeLines(t)
+	for _, line := range lines {
+		if target, is := strings.CutPrefix(line, "make "); is { // as CI does
+			if !strings.Contains(string(makefile), "\n"+target+": ") {
+				t.Errorf("nothing is made by %s", line)
+			}
+			continue
+		}
+		test := ""
+		for begin, of := range by {
+			if strings.HasPrefix(line, begin) {
+				test = of
+			}
+		}
+		if test == "" {
+			t.Errorf("no test runs %q", line)
+		}
+	}
+	if len(lines) != 11 {
+		t.Errorf("the README has %d lines: %q", len(lines), lines)
+	}
+}
+
 func errorText(err error) string {
 	if err == nil {
 		return ""

@@ -31,6 +31,7 @@ type verifying struct {
 	from, to    string
 	routes      []string
 	grace, late time.Duration
+	heard       time.Duration
 	show        int
 	memory      string
 	allTargets  bool
@@ -78,6 +79,7 @@ With --watch it goes on until it is stopped, prints what it finds as it finds it
 	p.StringSliceVar(&o.routes, "route", nil, "only these delay `topics`")
 	lengthFlag(p, &o.grace, "grace", time.Minute, "for how long a request may be due before it is overdue")
 	lengthFlag(p, &o.late, "late", 0, "how late a delivery may be before that is a fault (default: it is only told)")
+	lengthFlag(p, &o.heard, "cancels-within", 0, "within what time a cancel or a replacement takes effect; what is delivered later all the same is a fault (default: not judged)")
 	p.IntVar(&o.show, "show", 10, "how many faults of each kind are shown; all are counted")
 	p.BoolVar(&o.allTargets, "all-targets", false, "read every topic that a pattern of targets.allow matches, not only those that requests name")
 	p.StringVar(&o.memory, "memory", "512MiB", "what may be held of requests, a `size`")
@@ -102,7 +104,7 @@ func askToLook(err error) error {
 
 // config reads flags and settings. The error names everything that is wrong with them.
 func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verify.Config, error) {
-	c := verify.Config{Group: s.Group, AtLeastOnce: s.Guarantee == processor.AtLeastOnce, Skew: s.MaxClockSkew, Grace: o.grace, Late: o.late, Keep: o.show, AllTargets: o.allTargets}
+	c := verify.Config{Group: s.Group, AtLeastOnce: s.Guarantee == processor.AtLeastOnce, Skew: s.MaxClockSkew, Grace: o.grace, Late: o.late, InTime: o.heard, Keep: o.show, AllTargets: o.allTargets}
 	errs := []error{checkOutput(o.output), notEmpty(cmd, "from", "to", "route", "listen")}
 	if s.Group == "" && !s.isUnread("group.id") {
 		errs = append(errs, errNoGroup)
@@ -133,7 +135,7 @@ func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verif
 		flag string
 		is   time.Duration
 		min  time.Duration
-	}{{"grace", o.grace, time.Second}, {"late", o.late, 0}, {"every", o.every, time.Second}} {
+	}{{"grace", o.grace, time.Second}, {"late", o.late, 0}, {"cancels-within", o.heard, 0}, {"every", o.every, time.Second}} {
 		if d.is < d.min {
 			errs = append(errs, fmt.Errorf("--%s %v: at least %v", d.flag, d.is, d.min))
 		}
@@ -342,15 +344,19 @@ func (o *verifying) tellNews(w io.Writer, before, now *verify.Report) error {
 	for _, f := range now.Faults {
 		was := known[f.Kind]
 		delete(known, f.Kind)
-		if f.Count == was.Count {
+		if !f.Differs(was) {
 			continue
 		}
-		line := fmt.Sprintf("%s %s: %d, and there were %d", at, strings.ToUpper(f.Kind), f.Count, was.Count)
-		for _, one := range f.First {
-			if !slices.Contains(was.First, one) {
-				line += ": " + one.String()
-				break
-			}
+		than := fmt.Sprintf("and there were %d", was.Count)
+		if f.Count == was.Count {
+			than = "as many as before, and not the same"
+		}
+		line := fmt.Sprintf("%s %s: %d, %s", at, strings.ToUpper(f.Kind), f.Count, than)
+		switch one, is := f.New(was); {
+		case is:
+			line += ": " + one.String()
+		case f.Count >= was.Count && f.Count > int64(len(f.First)):
+			line += fmt.Sprintf("; what is new is none of the first %d (--show)", len(f.First))
 		}
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err

@@ -23,8 +23,12 @@ func pom(artifacts ...string) string {
 `)
 	for _, a := range append(artifacts, "org.slf4j:slf4j-simple:1.7.36") {
 		part := strings.Split(a, ":")
-		fmt.Fprintf(&b, "    <dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>\n",
-			part[0], part[1], part[2])
+		alone := ""
+		if len(part) > 3 {
+			alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+		}
+		fmt.Fprintf(&b, "    <dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version>%s</dependency>\n",
+			part[0], part[1], part[2], alone)
 	}
 	b.WriteString("  </dependencies>\n</project>\n")
 	return b.String()
@@ -36,6 +40,16 @@ const mavenGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-d
 // brokerJars returns the folder with what kafka.Kafka needs.
 func brokerJars(ctx context.Context, version string, logf func(string, ...any)) (string, error) {
 	return jars(ctx, "kafka-"+version, logf, "org.apache.kafka:kafka_2.13:"+version)
+}
+
+// ToolClasses returns the class path of what kafka-topics.sh runs: it needs little that a broker does not.
+func ToolClasses(ctx context.Context, version string, logf func(string, ...any)) (string, error) {
+	broker, err := brokerJars(ctx, version, logf)
+	if err != nil {
+		return "", err
+	}
+	tools, err := jars(ctx, "tools-"+version, logf, "org.apache.kafka:kafka-tools:"+version+":alone")
+	return tools + "/*:" + broker + "/*", err
 }
 
 // connectJars returns the folder with what a Connect worker needs, the file connectors among it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -239,7 +240,7 @@ func TestLinesOfRequests(t *testing.T) {
 	}
 }
 
-// What the README has for kcat, as written, asks for a delay of 5 s.
+// What the README has for go build and kcat does as written what it says: the program is built, and a delay of 5 s is asked for.
 func TestLinesOfReadme(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out what needs clients of other languages")
@@ -247,16 +248,29 @@ func TestLinesOfReadme(t *testing.T) {
 	installed(t, kcatAdvice, "kcat")
 	ctx, cancel := context.WithTimeout(t.Context(), ready)
 	defer cancel()
-	broker, lines := fakeWith(t, "delay-requests"), 0
+	dir, broker, lines := t.TempDir(), fakeWith(t, "delay-requests"), map[string]int{}
 	for _, line := range readDocument(t, "../README.md").lines {
-		if strings.Contains(line, "kcat ") {
-			inShell(ctx, t, t.TempDir(), line, broker)
-			lines++
+		in, what := dir, ""
+		switch {
+		case strings.HasPrefix(line, "go build "): // at the root of the project, where it would leave the program
+			in, what, line = "../..", "go build", "GOFLAGS=-o="+dir+"/duewheel "+line
+		case strings.Contains(line, "kcat "):
+			what = "kcat"
+		default:
+			continue
 		}
+		inShell(ctx, t, in, line, broker)
+		lines[what]++
+	}
+	if want := map[string]int{"go build": 1, "kcat": 1}; !maps.Equal(lines, want) {
+		t.Fatalf("the README has %v, want %v", lines, want)
+	}
+	if said := inShell(ctx, t, dir, "./duewheel version", broker); !strings.Contains(said, "duewheel ") {
+		t.Errorf("what was built says %q", said)
 	}
 	all := written(ctx, t, broker, "delay-requests")
-	if lines != 1 || len(all) != 1 {
-		t.Fatalf("%d lines have written %d records, want 1", lines, len(all))
+	if len(all) != 1 {
+		t.Fatalf("%d records were written, want 1", len(all))
 	}
 	if q := parsed(t, topics.Spec(0), all[0]); string(q.Target) != "orders" || string(all[0].Value) != "value" || q.Due != all[0].Timestamp.Add(5*time.Second).UnixMilli() {
 		t.Errorf("%s with %v", all[0].Value, all[0].Headers)
