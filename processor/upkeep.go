@@ -71,7 +71,7 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 	}
 	for _, p := range l.order {
 		err := p.tidyStore()
-		if err == nil && p.unsaved {
+		if err == nil && (p.unsaved || p.saving) {
 			err = beheading{l}.save(p)
 		}
 		if err != nil {
