@@ -35,12 +35,12 @@ func TestLogIsBeheaded(t *testing.T) {
 			end := s.leaveOpen()
 			requests.write(20, 5)
 			s.deleteRecords()
-			s.awaitSaid(p, "the log has lost records", "what lay from offset 20 on was not read, and is lost", `"ready": true`)
+			s.awaitSaid(p, "has lost pending records", "what lay from offset 20 on was not read, and is lost", `"ready": true`)
 			end()
 			if again {
 				p.stop()
 				p = s.start(s.replica(func(c *replicaConfig) { c.AcceptLoss = true }))
-				s.awaitSaid(p, "the log has lost records")
+				s.awaitSaid(p, "has lost pending records", `"ready": true`)
 			} else {
 				s.awaitStoppedBy(p, processor.ErrLogTruncated)
 				if len(s.events.from(0, processor.EventStopped)) == 0 {
