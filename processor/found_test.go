@@ -174,6 +174,12 @@ func TestLogBeginsAboveO(t *testing.T) {
 			equal(t, "O, L and what was given up", fmt.Sprint(m.Committed.Offset, m.Committed.LowWater, m.Committed.GivenUp), fmt.Sprint(c.want.Offset, c.want.LowWater, c.want.GivenUp))
 			equal(t, "read from", m.Start, c.begin)
 			equal(t, "pending", p.Pending(), c.pending)
+			p.learnEnds(kafka.Bounds{Start: c.begin, Stable: c.begin, High: 9}, time.Now(), passage{}, testNow)
+			p.Pass(9, state.NoEpoch)
+			if err := p.goLive(l.memory.room(1)); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "it is said as soon as it is live", errors.Is(p.loss, ErrLogTruncated), c.pending > 0)
 		})
 	}
 }

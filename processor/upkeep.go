@@ -134,5 +134,6 @@ func (p *partition) goLive(room pending.Room) error {
 		return err
 	}
 	p.phase, p.err, p.liveAt = PhaseLive, nil, time.Now()
+	p.checkLog() // what the store alone has is said at once
 	return nil
 }
