@@ -44,7 +44,7 @@ func (l beheading) tidy(ctx context.Context) (startedOver bool) {
 		case l.cfg.AcceptLoss:
 			l.readOn(ctx, p)
 			return true // a poll may have brought something meanwhile
-		case !p.holds() && p.Settled():
+		case !holds(p) && p.Settled():
 			l.restart(ctx, p, fmt.Errorf("%w: what lay from offset %d to %d was never read", ErrLogTruncated, position, p.logStart))
 			return true
 		}
@@ -53,7 +53,7 @@ func (l beheading) tidy(ctx context.Context) (startedOver bool) {
 }
 
 // holds reports whether something is pending in it that may be delivered although the log has lost it: a queue is not counted, and holds what it has read.
-func (p *partition) holds() bool {
+func holds(p *partition) bool {
 	return p.Counted() > 0 || p.Ordered() && p.Pending()+int64(p.Undecided()) > 0
 }
 

@@ -135,7 +135,7 @@ func (p *partition) learnEnds(b kafka.Bounds, asked time.Time, passed passage, n
 // checkLog notices that the log has lost records that are pending (design rule 11). Nothing is
 // lost as long as this process holds them; it is now that a person can still act.
 func (p *partition) checkLog() {
-	lost := p.live() && p.holds() && p.logStart > p.needed()
+	lost := p.live() && holds(p) && p.logStart > p.needed()
 	switch {
 	case !lost:
 		p.unsaved, p.saving = false, false

@@ -254,7 +254,7 @@ func (k *kit) storeReaches(p *partition, c state.Checkpoint) (upTo int64, err er
 }
 
 // lostBelow is where a log begins that has lost what a checkpoint needs: it is read from there on at the lowest. Otherwise it is 0.
-func (p *partition) lostBelow(c state.Checkpoint) int64 {
+func lostBelow(p *partition, c state.Checkpoint) int64 {
 	if p.logStart > c.LowWater {
 		return p.logStart
 	}

@@ -288,7 +288,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 		case l.partitions[p.tp] != p: // started over with another one
 		case kafka.IsRefusedFetch(why[i]):
 			l.refused(ctx, p, why[i])
-		case errors.Is(why[i], kerr.OffsetOutOfRange) && p.live() && p.holds():
+		case errors.Is(why[i], kerr.OffsetOutOfRange) && p.live() && holds(p):
 			beheading{l}.begin(p)
 		default:
 			l.restart(ctx, p, why[i])
