@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/duewheel/duewheel/processor/pending"
@@ -17,7 +18,14 @@ type beheading struct{ *lane }
 // begin pauses the reader, and has the log's start asked for.
 func (l beheading) begin(p *partition) {
 	p.beheaded, p.endAsked, p.loss = time.Now(), time.Time{}, nil
-	l.balancedAt = time.Time{} // it is paused before the next poll
+	l.balancedAt, l.tidiedAt = time.Time{}, time.Time{} // it is paused before the next poll
+}
+
+// heard has that go on at once which waits for where a log begins.
+func (l beheading) heard() {
+	if slices.ContainsFunc(l.order, func(p *partition) bool { return !p.beheaded.IsZero() }) {
+		l.tidiedAt = time.Time{}
+	}
 }
 
 // tidy does what follows, and reports whether it has started a partition over: one that has lost the end of its log, or has nothing left to deliver. With accept_loss it is read
@@ -36,7 +44,7 @@ func (l beheading) tidy(ctx context.Context) (startedOver bool) {
 		case l.cfg.AcceptLoss:
 			l.readOn(ctx, p)
 			return true // a poll may have brought something meanwhile
-		case p.Counted() == 0 && p.Settled():
+		case !holds(p) && p.Settled():
 			l.restart(ctx, p, fmt.Errorf("%w: what lay from offset %d to %d was never read", ErrLogTruncated, position, p.logStart))
 			return true
 		}
@@ -44,19 +52,29 @@ func (l beheading) tidy(ctx context.Context) (startedOver bool) {
 	return false
 }
 
-// save has the store hold what this process holds of what the log has lost, some in each step, and be on the disk then: so it outlives the process.
+// holds reports whether something is pending in it that may be delivered although the log has lost it: a queue is not counted, and holds what it has read.
+func holds(p *partition) bool {
+	return p.Counted() > 0 || p.Ordered() && p.Pending()+int64(p.Undecided()) > 0
+}
+
+// save has the store hold what this process holds of what the log has lost, some in each step, and be on the disk then: so it outlives the process. That is of use
+// when O has passed what is lost, as what is above the O of a store is read again.
 func (l beheading) save(p *partition) error {
-	all, saved, err := pending.Saving{Partition: p.Partition}.Some(pending.SpillBytes)
-	if p.saving = p.saving || saved; err != nil || !all {
+	if p.unsaved {
+		if all, err := (pending.Saving{Partition: p.Partition}).Some(pending.SpillBytes); err != nil || !all {
+			return err
+		}
+		p.unsaved, p.saving = false, true
+	}
+	if m := p.Marks(); m.Committed.Offset < min(p.logStart, m.Position) {
+		return nil
+	}
+	p.saving, p.saved = false, p.logStart
+	if err := p.Tidy(true); err != nil { // it says up to where
 		return err
 	}
-	if p.unsaved = false; p.saving {
-		p.saving = false
-		if err = p.Tidy(true); err == nil { // it says up to where
-			l.store.soon.Store(true)
-		}
-	}
-	return err
+	l.store.soon.Store(true)
+	return nil
 }
 
 // readOn reads a partition on from where its log begins.
@@ -67,7 +85,7 @@ func (l beheading) readOn(ctx context.Context, p *partition) {
 	}
 	p.log.Error("going on although the log has lost records that were not read", "position", p.Marks().Position, "log_start", p.logStart)
 	p.Pass(p.logStart, state.NoEpoch)
-	p.beheaded, p.loss = time.Time{}, nil
+	p.beheaded, p.loss, p.saved = time.Time{}, nil, 0
 	l.reading.add(p.tp, p.logStart, state.NoEpoch)
 	l.balancedAt = time.Time{}
 }

@@ -39,6 +39,8 @@ func (g *carriage) upTo(long bool, p PartitionStats) int64 {
 // reason says what may be the reason that carrying is behind, and what to do.
 func (g *carriage) reason(p PartitionStats) string {
 	switch {
+	case p.Phase != PhaseLive:
+		return "nothing is carried before the partition is live: " + p.Reason
 	case p.HeldBack != "":
 		return p.HeldBack
 	case g.stuck != "":

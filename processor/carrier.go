@@ -89,10 +89,10 @@ func (c *carrier) wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// partitions are those of the lane of which something may be carried. Of all others it is forgotten how far that has come.
+// partitions are those of the lane of which something may be carried, or will be when they have caught up. Of all others it is forgotten how far that has come.
 func (c *carrier) partitions() (pictures []PartitionStats) {
 	for _, p := range c.assigned.pictures() {
-		if p.Lane == c.lane && p.Phase == PhaseLive && c.routes[p.Topic].Carries() {
+		if here := p.Phase == PhaseLive || p.Phase == PhaseCatchUp && p.Known; here && p.Lane == c.lane && c.routes[p.Topic].Carries() {
 			pictures = append(pictures, p)
 		}
 	}
@@ -118,7 +118,7 @@ func (c *carrier) partitions() (pictures []PartitionStats) {
 // due says whether something of a partition is to be carried now, and from where on; nil: nothing.
 func (c *carrier) due(p PartitionStats) *carriage {
 	g := c.of[p.tp()]
-	if g == nil || g.id != p.TopicID || !g.since.Equal(p.since) { // it has been given up meanwhile
+	if g == nil || g.id != p.TopicID || !g.since.Equal(p.since) || p.Phase != PhaseLive { // it has been given up meanwhile, or catches up
 		return nil
 	}
 	if p.LowWater < g.low { // it has gone back: what lies above it is pending again

@@ -373,6 +373,55 @@ func TestCarryBehind(t *testing.T) {
 	behind("and is old", 111, "what cannot be read from offset 110 on is older than three quarters of the 3d that the topic keeps (retention.ms), and is lost when that is over: a transaction")
 }
 
+// What the log has lost already is held, and said for itself: what lies behind is not called behind because of it.
+func TestCarryBehindWhereTheLogHasLostSome(t *testing.T) {
+	c, g, p := testCarrier(topics.Route{})
+	c.keeps["t"] = topics.Keeping{Age: 72 * time.Hour}
+	g.ageing, p.LogStart = 60, 40
+	said := func() string {
+		c.tell([]PartitionStats{p})
+		return c.counters.topics["t"].behind.of(3)
+	}
+	if why := said(); !strings.Contains(why, "what is pending at offset 40 is older") {
+		t.Errorf("before anything is copied it says %q", why)
+	}
+	g.next = 60
+	equal(t, "when all that is old was copied", said(), "")
+	g.stuck = "it is too large"
+	if why := said(); !strings.Contains(why, "what is pending at offset 40 is older") || !strings.Contains(why, g.stuck) {
+		t.Errorf("when something could not be it says %q", why)
+	}
+	g.stuck, p.LogStart = "", 60
+	equal(t, "when the log begins there", said(), "")
+}
+
+// While a partition catches up nothing of it is carried, for however long it waits: that it is behind is said then, too, but not in a takeover that takes no longer than a session.
+func TestCarryBehindInACatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, p := testCarrier(topics.Route{})
+		c.keeps["t"] = topics.Keeping{Age: 72 * time.Hour}
+		p.Phase, p.Known, p.Reason, p.since = PhaseCatchUp, true, "a transaction has been open", time.Now()
+		pt := &partition{tp: p.tp()}
+		pt.picture.Store(&p)
+		c.assigned.remember(0, pt.tp, pt)
+		said := func() string {
+			ps := c.partitions()
+			c.of[pt.tp].ageing, c.of[pt.tp].old = 50, 60
+			c.tell(ps)
+			equal(t, "to be carried", c.due(p) == nil, true)
+			return c.counters.topics["t"].behind.of(3)
+		}
+		equal(t, "at first", said(), "")
+		time.Sleep(c.cfg.SessionTimeout + time.Second)
+		const why = " is older than three quarters of the 3d that the topic keeps (retention.ms), and is lost when that is over: nothing is carried before the partition is live: a transaction has been open"
+		equal(t, "when it lasts", said(), "what is pending at offset 10"+why)
+		p.LowWater, p.Position = p.Offset, 45
+		equal(t, "of what is not read", said(), "what cannot be read from offset 45 on"+why)
+		p.Phase = PhaseLive
+		equal(t, "when it is live", said(), "")
+	})
+}
+
 // An excerpt is handed to the lane, and its answer waited for.
 func TestCarryExcerpts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

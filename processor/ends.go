@@ -135,10 +135,14 @@ func (p *partition) learnEnds(b kafka.Bounds, asked time.Time, passed passage, n
 // checkLog notices that the log has lost records that are pending (design rule 11). Nothing is
 // lost as long as this process holds them; it is now that a person can still act.
 func (p *partition) checkLog() {
-	lost := p.live() && p.Counted() > 0 && p.logStart > p.needed()
-	p.unsaved = lost
+	lost := p.live() && holds(p) && p.logStart > p.needed()
+	switch {
+	case !lost:
+		p.unsaved, p.saving = false, false
+	case p.logStart > p.saved:
+		p.unsaved = true
+	}
 	if lost && p.loss == nil {
-		p.saving = true
 		unread := ""
 		if position := p.Marks().Position; position < p.logStart {
 			unread = fmt.Sprintf("; what lay from offset %d on was not read, and is lost: what this process holds is delivered, and then the partition stops until a person decides", position)

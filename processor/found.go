@@ -131,16 +131,27 @@ func (k *kit) cut(p *partition, c state.Checkpoint, f found) (state.Checkpoint, 
 }
 
 // truncated sorts what can be done when the log begins above L. While the store cannot be asked it
-// may be the only one that holds what is missing, so accept_loss does not count yet.
+// may be the only one that holds what is missing, so accept_loss does not count yet. Where the store has all that O has passed, but the log has lost more than that,
+// nothing is lost but what was never accepted.
 func (k *kit) truncated(p *partition, c state.Checkpoint, logStart int64) (state.Checkpoint, error) {
-	covers, err := k.storeCovers(p, c, logStart)
+	reaches, err := k.storeReaches(p, c)
 	switch {
 	case errors.Is(err, errNoStore):
 		return c, fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; the local store may hold what is missing, so make it work: %w",
 			ErrLogTruncated, p.tp, c.LowWater, logStart, err)
-	case covers:
+	case reaches >= logStart:
 		p.log.Warn("the log has lost pending records that the local store still holds; they are delivered from there, by this process alone",
 			"low_water", c.LowWater, "log_start", logStart)
+		return c, nil
+	case reaches >= c.Offset && !k.cfg.AcceptLoss:
+		before := ""
+		if c.LowWater < c.Offset {
+			before = ", and what was pending before is delivered from the local store, which alone has it"
+		}
+		return c, fmt.Errorf("%w: %s has lost what lay from offset %d to %d and was never read; with `--accept-loss` it goes on from there%s", ErrLogTruncated, p.tp, c.Offset, logStart, before)
+	case reaches >= c.Offset:
+		p.log.Error("going on although the log has lost records that were not read; the local store holds what was pending before", "position", c.Offset, "log_start", logStart)
+		c.Offset = logStart
 		return c, nil
 	case !k.cfg.AcceptLoss:
 		return c, fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; the store of another replica may still hold what is missing: start the replica that had it last, with its state directory, and stop the others until it has the partition. Give the topic retention.ms=-1, or a longer one. Only when no replica has them, go on without them with `--accept-loss`",
@@ -226,15 +237,28 @@ func (s *shared) forgetLost(ctx context.Context, cl *kgo.Client, tp kafka.TopicP
 	return store.Drop()
 }
 
-// storeCovers reports whether the local store holds everything that is pending below the log's
-// start, so that nothing has been lost yet.
-func (k *kit) storeCovers(p *partition, c state.Checkpoint, logStart int64) (bool, error) {
+// storeReaches is up to where the local store, or the standby that fills it, holds everything that is pending, so that nothing of that has been lost yet; -1: it is of no use.
+func (k *kit) storeReaches(p *partition, c state.Checkpoint) (upTo int64, err error) {
+	if err := k.advance(p.tp, p.id, c); err != nil {
+		p.log.Debug("a standby cannot be brought up to the checkpoint", "error", err)
+	}
 	part, err := k.store.Partition(k.partitionID(p.tp, p.id))
 	if err != nil {
-		return false, err
+		return -1, err
 	}
 	pos, ok := part.Position()
-	return ok && min(pos.Offset, pos.Resume) >= logStart && pos.Offset <= c.Offset && !c.Watermark.Less(pos.Watermark), nil
+	if !ok || !pending.Fits(pos, c) {
+		return -1, nil
+	}
+	return min(pos.Offset, pos.Resume), nil
+}
+
+// lostBelow is where a log begins that has lost what a checkpoint needs: it is read from there on at the lowest. Otherwise it is 0.
+func lostBelow(p *partition, c state.Checkpoint) int64 {
+	if p.logStart > c.LowWater {
+		return p.logStart
+	}
+	return 0
 }
 
 // mark is what tells the records that this group writes into a partition for itself.

@@ -3,6 +3,7 @@ package processor
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,6 +133,54 @@ func TestCutBelowTheStore(t *testing.T) {
 		case accept && (err != nil || again.Marks().Committed.Offset != 1 || again.Marks().Committed.LowWater != 1):
 			t.Errorf("error %v, checkpoint %+v", err, again.Marks().Committed)
 		}
+	}
+}
+
+// A log may have lost more than what O has passed. What the store has of that is kept, where it has all of it, and only what was never accepted is gone.
+func TestLogBeginsAboveO(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		accept        bool
+		offset, begin int64
+		says          string // the error; empty: none
+		want          state.Checkpoint
+		pending       int64
+	}{
+		{name: "not accepted", offset: 2, begin: 5, says: "has lost what lay from offset 2 to 5 and was never read"},
+		{name: "accepted", accept: true, offset: 2, begin: 5, want: state.Checkpoint{Offset: 5}, pending: 2},
+		{name: "another owner has accepted more, not accepted", offset: 3, begin: 5, says: "is needed from offset 0 on and begins at 5"},
+		{name: "another owner has accepted more", accept: true, offset: 3, begin: 5, want: state.Checkpoint{Offset: 5, LowWater: 5, GivenUp: 5}},
+		{name: "nothing that was never read", offset: 2, begin: 2, want: state.Checkpoint{Offset: 2}, pending: 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testLane(t, func(cfg *Config) { cfg.AcceptLoss = c.accept })
+			p := livePartition(t, l)
+			l.read(t, p, testNow, req(0, ms(farMs), "orders"), req(1, ms(farMs), "orders"))
+			l.happened(p.prepareCommit())
+			if err := p.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			p, err := l.assign(state.Checkpoint{Offset: c.offset}, c.begin, 9, 9)
+			if c.says != "" {
+				if !errors.Is(err, ErrLogTruncated) || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("it says %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := p.Marks()
+			equal(t, "O, L and what was given up", fmt.Sprint(m.Committed.Offset, m.Committed.LowWater, m.Committed.GivenUp), fmt.Sprint(c.want.Offset, c.want.LowWater, c.want.GivenUp))
+			equal(t, "read from", m.Start, c.begin)
+			equal(t, "pending", p.Pending(), c.pending)
+			p.learnEnds(kafka.Bounds{Start: c.begin, Stable: c.begin, High: 9}, time.Now(), passage{}, testNow)
+			p.Pass(9, state.NoEpoch)
+			if err := p.goLive(l.memory.room(1)); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "it is said as soon as it is live", errors.Is(p.loss, ErrLogTruncated), c.pending > 0)
+		})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/processor/wait"
+	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -42,7 +43,8 @@ type kit struct {
 	coordinator *kafka.Coordinator
 	reader      *kgo.Client
 	quota       *producer.Quota
-	wg          *sync.WaitGroup                                    // goroutines that the lane has to wait for
-	windowMax   int64                                              // ms
-	warm        func(kafka.TopicPartition, kafka.TopicID) *standby // gives away the standby of a partition; nil: there is none
+	wg          *sync.WaitGroup                                                   // goroutines that the lane has to wait for
+	windowMax   int64                                                             // ms
+	warm        func(kafka.TopicPartition, kafka.TopicID) *standby                // gives away the standby of a partition; nil: there is none
+	advance     func(kafka.TopicPartition, kafka.TopicID, state.Checkpoint) error // brings that up to a checkpoint, as far as it has read
 }

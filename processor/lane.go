@@ -73,6 +73,7 @@ func newLane(p *Processor, n int) *lane {
 		wg:          &sync.WaitGroup{},
 		windowMax:   p.cfg.NearWindow.Milliseconds(),
 		warm:        p.standbys.take,
+		advance:     p.standbys.advance,
 	}
 	if p.cfg.Guarantee == ExactlyOnce {
 		l.writer = producer.Writer(p.cfg.Group, p.cfg.Instance, n)
@@ -231,6 +232,7 @@ func (l *lane) wait(ctx context.Context) {
 		l.producers.renewing = false
 	case a := <-l.ends.answers:
 		l.ends.answered(a, l.clock.Now())
+		beheading{l}.heard()
 	case <-l.uneven:
 		l.membership.Rebalance()
 	case <-timer.C:
@@ -286,7 +288,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 		case l.partitions[p.tp] != p: // started over with another one
 		case kafka.IsRefusedFetch(why[i]):
 			l.refused(ctx, p, why[i])
-		case errors.Is(why[i], kerr.OffsetOutOfRange) && p.live() && p.Counted() > 0:
+		case errors.Is(why[i], kerr.OffsetOutOfRange) && p.live() && holds(p):
 			beheading{l}.begin(p)
 		default:
 			l.restart(ctx, p, why[i])

@@ -16,7 +16,7 @@ func (p *partition) publish(now int64, k *kit) {
 		Topic: p.tp.Topic, TopicID: p.id, Partition: p.tp.Partition, Lane: k.n, since: p.since, Phase: p.phase,
 		LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.writing.at,
 	}
-	if p.live() {
+	if p.live() || p.phase == PhaseCatchUp {
 		s.CarryBehind = p.stats.behind.of(p.tp.Partition)
 	}
 	s.Reason = p.reason(k.store)

@@ -31,7 +31,12 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 		case p.Marks().Leaving: // whatever was the reason may be over by now, but it delivers nothing
 			next = p
 		case next != nil && (next.Marks().Leaving || !p.Horizon().Less(next.Horizon())):
-		case works && p.loss == nil || p.usedUp(now, l.memory.room(len(l.order))): // what the log has lost cannot be read again
+		case p.usedUp(now, l.memory.room(len(l.order))):
+			next = p
+		case !works || p.loss != nil: // what the log has lost cannot be read again
+		case !p.endIsFresh():
+			p.endAsked = time.Time{} // it may have lost something since it was asked
+		default:
 			next = p
 		}
 	}

@@ -353,6 +353,7 @@ func (r *restore) openStore(ctx context.Context, p *partition) error {
 		}
 		if ok {
 			r.counters.warm.Add(1)
+			got.Start = max(got.Start, lostBelow(p, c))
 			p.Use(store, got, now, r.windowMax)
 			return nil
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -280,6 +282,128 @@ func TestSimBeheadedAboveThePosition(t *testing.T) {
 	}
 }
 
+// A fixed-delay route holds what it has read, too, when its log is cut above that.
+func TestSimBeheadedQueue(t *testing.T) {
+	for _, accept := range []bool{false, true} {
+		t.Run(fmt.Sprint("accepted ", accept), func(t *testing.T) {
+			guarantees(t, worldConfig{fixed: true, late: time.Hour, tune: func(c *Config) { c.AcceptLoss = accept }}, func(w *world) {
+				a := w.fixedLive("a")
+				w.send(delayed("known", time.Now().Add(-time.Minute)))
+				w.until("the target is known", func() bool { return w.outstanding() == 0 })
+				of := func() PartitionStats {
+					i := slices.IndexFunc(a.p.Stats().Partitions, func(s PartitionStats) bool { return s.Topic == simFixed && s.Partition == 0 })
+					return a.p.Stats().Partitions[i]
+				}
+				write := func(keys ...string) {
+					for _, key := range keys {
+						r := delayed(key, time.Now())
+						r.Partition = 0
+						w.send(r)
+					}
+				}
+				write("held 1", "held 2", "held 3")
+				w.within(soonEnough, "held", func() bool { return of().Pending == 3 })
+				ch := make(chan struct{})
+				w.hit(a.link.on(rule{key: kmsg.Fetch, wait: ch}))
+				write("unread 1", "unread 2")
+				end := w.cluster.PartitionInfo(simFixed, 0).HighWatermark
+				w.within(soonEnough, "seen", func() bool { return w.watch.Position(simFixed, 0) == end })
+				if err := w.cluster.DeleteRecords(simFixed, 0, end); err != nil {
+					t.Fatal(err)
+				}
+				w.watch.Beheaded(simFixed, 0, end)
+				close(ch)
+				w.within(soonEnough, "it is said", func() bool { return strings.Contains(of().Error, ErrLogTruncated.Error()) })
+				before := w.watch.Counts().Delivered
+				w.within(4*time.Second, "what is held is delivered", func() bool { return w.watch.Counts().Delivered == before+3 })
+				if accept {
+					write("behind")
+					w.within(4*time.Second, "read on", func() bool { return w.watch.Counts().Delivered == before+4 })
+					equal(t, "lost", w.watch.Counts().Lost, 2)
+					w.finish()
+					return
+				}
+				w.within(soonEnough, "stopped", func() bool { return of().Phase == PhaseStopped })
+				a.kill()
+			})
+		})
+	}
+}
+
+// Who is told that a partition will stop since something was never read, and starts again with accept_loss, loses no more than that: the state directory has what was held.
+func TestSimBeheadedThenAccepted(t *testing.T) {
+	for how, down := range map[string]func(*process) *vfs.MemFS{"is told to stop": (*process).shut, "is killed": (*process).kill} {
+		t.Run(how, func(t *testing.T) {
+			accept := false
+			guarantees(t, worldConfig{late: time.Hour, tune: func(c *Config) { c.AcceptLoss = accept }}, func(w *world) {
+				accept = false
+				a := w.live("a")
+				w.send(request("near", in(70*time.Second)), request("far", in(5*time.Minute)))
+				w.committed(2)
+				ch := make(chan struct{})
+				w.hit(a.link.on(rule{key: kmsg.Fetch, wait: ch}))
+				w.send(request("unread", in(4*time.Minute)), request("unread", in(4*time.Minute)))
+				w.within(soonEnough, "seen", func() bool { return w.watch.Position(simTopic, 0) == 4 })
+				w.behead(0, 4)
+				close(ch)
+				w.within(soonEnough, "it is said", func() bool { return w.lossSaid[0] > 0 })
+				time.Sleep(flushEvery + time.Second)
+				disk := down(a)
+				b := w.start("a", disk)
+				w.within(2*session, "it stops", func() bool {
+					return slices.ContainsFunc(b.p.Stats().Partitions, func(s PartitionStats) bool {
+						return s.Phase == PhaseStopped && strings.Contains(s.Error, "the local store, which alone has it")
+					})
+				})
+				disk = b.shut()
+				accept = true
+				w.start("a", disk)
+				w.recovers()
+				w.saysLost()
+				time.Sleep(5 * time.Minute)
+				w.arrived()
+				equal(t, "lost", w.watch.Counts().Lost, 2)
+				w.finish()
+				w.accountsForLost()
+			})
+		})
+	}
+}
+
+// What a standby has read, and its owner has accepted a moment ago, is not lost with the log and the owner.
+func TestSimBeheadedAheadOfAStandby(t *testing.T) {
+	guarantees(t, worldConfig{late: time.Hour, tune: func(c *Config) {
+		c.AcceptLoss, c.Standbys, c.CommitInterval = true, 1, 20*milli
+	}}, func(w *world) {
+		a := w.live("a")
+		b := w.start("b", nil)
+		w.send(request("known", in(3*time.Minute)))
+		w.until("it is followed", func() bool { s := b.p.Stats().Standbys; return len(s) == 1 && s[0].Position == 1 })
+		offset := func() int64 { return b.p.Stats().Standbys[0].Offset }
+		w.send(request("known", in(3*time.Minute)))
+		w.within(soonEnough, "it has just looked", func() bool { return offset() == 2 })
+		var ahead []*kgo.Record
+		for range 5 {
+			ahead = append(ahead, request("ahead", in(3*time.Minute)))
+		}
+		w.send(ahead...) // in one batch: it reads no more than that before it looks again
+		w.within(300*milli, "accepted", func() bool { c, _ := w.checkpoint(0); return c.Offset == 7 })
+		time.Sleep(20 * milli)
+		behind := offset()
+		w.behead(0, w.watch.Position(simTopic, 0))
+		a.shut()
+		if c, _ := w.checkpoint(0); behind >= c.Offset {
+			t.Errorf("the standby knew of all: O is %d, and it was at %d", c.Offset, behind)
+		}
+		w.recovers()
+		time.Sleep(3 * time.Minute)
+		w.arrived()
+		equal(t, "lost", w.watch.Counts().Lost, 0)
+		w.finish()
+		w.accountsForLost()
+	})
+}
+
 // A process without a store that holds what the log has lost does not read it again when it has a store.
 func TestSimBeheadedWithoutAStore(t *testing.T) {
 	guarantees(t, worldConfig{tune: func(c *Config) { c.AcceptLoss = true }}, func(w *world) {
@@ -303,6 +427,40 @@ func TestSimBeheadedWithoutAStore(t *testing.T) {
 		w.accountsForLost()
 		equal(t, "lost", w.watch.Counts().Lost, 0)
 	})
+}
+
+// That is so also where O had not passed yet what the log lost, and when the log loses more later on.
+func TestSimBeheadedIsSavedWhenOHasPassed(t *testing.T) {
+	for name, again := range map[string]bool{"once": false, "again": true} {
+		t.Run(name, func(t *testing.T) {
+			guarantees(t, worldConfig{late: time.Hour, tune: func(c *Config) { c.AcceptLoss, c.CommitInterval = true, 15*time.Second }}, func(w *world) {
+				a := w.live("a")
+				send := func(n int64) {
+					for range n - w.watch.Position(simTopic, 0) {
+						w.send(request("far", in(10*time.Minute)))
+					}
+					w.within(soonEnough, "held", func() bool { s := w.owned(); return s[0].Pending == n && w.watch.Position(simTopic, 0) == n })
+				}
+				send(20)
+				w.behead(0, 12)
+				w.saysLost()
+				w.committed(20)
+				if again {
+					time.Sleep(2 * flushEvery)
+					send(40)
+					w.within(20*time.Second, "committed", func() bool { c, _ := w.checkpoint(0); return c.Offset == 40 })
+					w.behead(0, 40)
+				}
+				time.Sleep(2 * flushEvery)
+				b := w.start("a", a.kill())
+				w.recovers()
+				time.Sleep(10 * time.Minute)
+				w.arrived()
+				equal(t, "lost", w.watch.Counts().Lost, 0)
+				b.kill()
+			})
+		})
+	}
 }
 
 // What a process holds of what the log has lost is on its disk soon: neither its end nor its crash loses it, nor a turn of unknown outcome, if it comes back to that.

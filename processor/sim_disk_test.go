@@ -350,3 +350,25 @@ func TestSimDiskHangs(t *testing.T) {
 		})
 	}
 }
+
+// Nor does it read again, when the store works, what its log has lost a moment before.
+func TestSimBeheadedAsTheStoreWorks(t *testing.T) {
+	guarantees(t, worldConfig{tune: func(c *Config) { c.AcceptLoss = true }}, func(w *world) {
+		a := w.startOn("a", nil, true)
+		w.until("live", func() bool { return a.live(1) })
+		for i := range 5 {
+			w.send(request(fmt.Sprint(i), in(2*time.Minute)))
+		}
+		w.committed(5)
+		w.within(time.Minute, "it has no store", func() bool { return a.storeless() == 1 })
+		w.within(soonEnough, "seen", func() bool { return w.watch.Position(simTopic, 0) == 5 })
+		a.full.Store(false)
+		w.within(45*time.Second, "the store works", func() bool { return a.p.store.works() })
+		w.behead(0, 3)
+		w.saysLost()
+		w.within(3*time.Minute, "all are delivered", func() bool { return w.watch.Counts().Delivered == 5 })
+		w.within(time.Minute, "with the store again", func() bool { return a.storeless() == 0 && a.live(1) })
+		w.finish()
+		equal(t, "lost", w.watch.Counts().Lost, 0)
+	})
+}

@@ -3,6 +3,7 @@
 package processor
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,44 @@ func TestSimOpenTransaction(t *testing.T) {
 		if n := strings.Count(w.history(), "the transaction has ended"); n != 1 {
 			t.Errorf("%d lines in the log tell that it has ended", n)
 		}
+		w.finish()
+	})
+}
+
+// A takeover that waits for an open transaction carries nothing: that it is behind is said in time, as of a partition that is live.
+func TestSimOpenTransactionInACatchUpIsBehind(t *testing.T) {
+	const keeps = 40 * time.Second // the transaction times out after a minute
+	scenario(t, worldConfig{late: time.Hour}, func(w *world) {
+		w.set("retention.ms", fmt.Sprint(keeps.Milliseconds()))
+		a := w.live("a")
+		w.send(request("known", in(0)))
+		w.until("targets are known", func() bool { return w.outstanding() == 0 })
+		mend := w.leaderless("orders")
+		w.send(request("tried again", in(time.Second)), request("far", in(3*keeps)))
+		w.committed(1)
+		end := w.transaction(request("open", in(0)))
+		w.within(10*time.Second, "it was, behind the transaction", func() bool { return a.p.Stats().Retried > 0 })
+		time.Sleep(time.Second)
+		a.kill()
+		mend()
+		b := w.start("b", nil)
+		w.within(2*session, "its successor waits", func() bool { return strings.Contains(reasonOf(b), "open in "+simTopic+"/0 since offset") })
+		behind := func() (why string) {
+			for _, s := range b.p.Stats().Partitions {
+				why += s.CarryBehind
+			}
+			return why
+		}
+		time.Sleep(keeps/2 - 5*time.Second)
+		equal(t, "said soon", behind(), "")
+		w.within(keeps/4+keeps/10, "it is said", func() bool {
+			return strings.Contains(behind(), "nothing is carried before the partition is live") && strings.Contains(behind(), "open in "+simTopic+"/0 since offset")
+		})
+		end(true)
+		w.within(soonEnough, "live", func() bool { return b.live(1) })
+		w.within(keeps/4, "it is not behind", func() bool { return behind() == "" })
+		w.ages(keeps, 3*keeps)
+		w.arrived()
 		w.finish()
 	})
 }

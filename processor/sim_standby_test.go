@@ -4,6 +4,7 @@ package processor
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -65,5 +66,29 @@ func TestSimStandbyWiped(t *testing.T) {
 			t.Errorf("%d partitions were taken over from standbys, want 1", n)
 		}
 		w.finish()
+	})
+}
+
+// What a standby cannot follow, as its log begins above what is pending, it says once, and not every ten seconds for as long as the owner holds that.
+func TestSimStandbyOfALogThatHasLostSomeIsSaidOnce(t *testing.T) {
+	scenario(t, worldConfig{late: time.Hour, tune: func(c *Config) { c.AcceptLoss, c.Standbys = true, 1 }}, func(w *world) {
+		a := w.live("a")
+		for range 5 {
+			w.send(request("far", in(4*time.Minute)))
+		}
+		w.committed(5)
+		w.within(soonEnough, "seen", func() bool { return w.watch.Position(simTopic, 0) == 5 })
+		w.behead(0, 3)
+		w.saysLost()
+		b := w.start("b", nil)
+		w.within(time.Minute, "it is said", func() bool { return strings.Contains(w.history(), "standby is given up") })
+		lines := a.lines.Load() + b.lines.Load()
+		time.Sleep(3 * time.Minute)
+		if n := a.lines.Load() + b.lines.Load() - lines; n > 3 {
+			t.Errorf("%d lines in the log in three minutes", n)
+		}
+		w.within(2*time.Minute, "it follows", func() bool { return len(b.p.Stats().Standbys)+len(a.p.Stats().Standbys) == 1 })
+		w.finish()
+		equal(t, "lost", w.watch.Counts().Lost, 0)
 	})
 }

@@ -238,6 +238,28 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
+// Before a standby is taken over it takes in what its owner has accepted: the log may not have that any more. A checkpoint that was set back changes nothing.
+func TestStandbyAdvances(t *testing.T) {
+	l := testLane(t)
+	b := followed(t, l, state.Checkpoint{Offset: 1}, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"))
+	equals(t, "stored", b.stored(t), []int64{0})
+	for _, c := range []struct {
+		to       state.Checkpoint
+		stored   []int64
+		position int64
+	}{
+		{state.Checkpoint{Offset: 2}, []int64{0, 1}, 2},
+		{state.Checkpoint{Offset: 1}, []int64{0, 1}, 2},
+		{state.Checkpoint{Offset: 9, Watermark: state.Key{Due: ms(10)}}, []int64{1, 2}, 3},
+	} {
+		if err := b.Advance(checkpointAt(l, c.to)); err != nil {
+			t.Fatal(err)
+		}
+		equals(t, "stored", b.stored(t), c.stored)
+		equal(t, "position", b.Marks().Position, c.position)
+	}
+}
+
 // When a lane has opened the store, a standby that goes on all the same writes nothing any more.
 func TestStandbyEnds(t *testing.T) {
 	l := testLane(t)

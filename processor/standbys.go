@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -31,7 +32,8 @@ type standbys struct {
 	reader    *kgo.Client
 	reading   map[kafka.TopicPartition]bool // false: paused
 	notBefore map[kafka.TopicPartition]time.Time
-	unseen    lasting // why checkpoints cannot be looked up
+	gaveUp    map[kafka.TopicPartition]string // why it was said last that one is given up, until it follows
+	unseen    lasting                         // why checkpoints cannot be looked up
 }
 
 const (
@@ -47,7 +49,7 @@ const (
 func newStandbys(sh *shared) *standbys {
 	s := &standbys{
 		coordinator: kafka.NewCoordinator(sh.cfg.Group), m: map[kafka.TopicPartition]*standby{},
-		reading: map[kafka.TopicPartition]bool{}, notBefore: map[kafka.TopicPartition]time.Time{},
+		reading: map[kafka.TopicPartition]bool{}, notBefore: map[kafka.TopicPartition]time.Time{}, gaveUp: map[kafka.TopicPartition]string{},
 	}
 	s.allotment = allotment{shared: sh, log: sh.cfg.Logger.With("standbys", sh.cfg.Standbys), kept: s.stats, rebalance: -1, evenPause: evenInterval}
 	return s
@@ -144,7 +146,12 @@ func (s *standbys) restAfter(tp kafka.TopicPartition, err error) {
 		s.store.failed(err) // and it says so, once
 		return
 	}
-	s.log.Warn("standby is given up for a while", "topic", tp.Topic, "partition", tp.Partition, "error", err)
+	level := slog.LevelWarn
+	if s.gaveUp[tp] == err.Error() {
+		level = slog.LevelDebug // what the log has lost its owner may hold for a month
+	}
+	s.gaveUp[tp] = err.Error()
+	s.log.Log(context.Background(), level, "standby is given up for a while", "topic", tp.Topic, "partition", tp.Partition, "error", err)
 }
 
 // begin starts a standby, unless this process has partitions of its own to bring back: those come
@@ -188,6 +195,7 @@ func (s *standbys) open(ctx context.Context, tp kafka.TopicPartition, id kafka.T
 	}
 	s.m[tp] = b
 	delete(s.reading, tp)
+	delete(s.gaveUp, tp)
 	b.log.Info("standby follows", "from", b.Marks().Position, "offset", c.Offset, "pending", b.Pending())
 	return nil
 }
@@ -206,6 +214,15 @@ func (s *standbys) take(tp kafka.TopicPartition, id kafka.TopicID) *standby {
 		return nil
 	}
 	return b
+}
+
+// advance has a standby take in what its owner has accepted by a checkpoint, as far as it has read that: the log may not have it any more.
+func (s *standbys) advance(tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint) error {
+	b := s.of(tp)
+	if b == nil || b.id != id {
+		return nil
+	}
+	return s.step(b, func() error { return b.Advance(c) })
 }
 
 // of is the standby of a partition; nil when there is none.

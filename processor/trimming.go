@@ -29,7 +29,7 @@ type trimming struct {
 	seen   map[kafka.TopicPartition][]waterline
 	others otherReaders
 	own    *kafka.Coordinator                 // says what this group itself has committed
-	heldUp map[kafka.TopicPartition]time.Time // since when a partition is left alone for what else is wrong with it, although some of its log could go
+	heldUp map[kafka.TopicPartition]time.Time // since when a partition is left alone for what else is wrong with it, or since it catches up, although some of its log could go
 	vain   vain
 	inVain int // looks in a row of which something was not answered
 }
@@ -82,7 +82,7 @@ func (t *trimming) tellHeldUp(pictures []PartitionStats, trimmed cuts, now time.
 		why := ""
 		_, trims := trimmed[p.Topic]
 		if since, is := t.heldUp[p.tp()]; is && trims && now.Sub(since) >= vainUnsaid {
-			why = fmt.Sprintf("nothing of partition %d is deleted, so its log grows, while something else is wrong with it: %s", p.Partition, p.Error)
+			why = fmt.Sprintf("nothing of partition %d is deleted, so its log grows, while something else is wrong with it: %s", p.Partition, cmp.Or(p.Error, p.Reason))
 		}
 		t.counters.topics[p.Topic].heldUp.say(t.log, p, why, slog.LevelWarn, "a partition is not trimmed", "a partition is trimmed again")
 	}
@@ -170,11 +170,11 @@ func (t *trimming) unneeded(pictures []PartitionStats, now time.Time) cuts {
 		old = max(old, staleCheckpoint)
 	}
 	for _, p := range pictures {
-		if p.Phase != PhaseLive || !t.mayTrim(p.Topic) {
+		if p.Phase != PhaseLive && p.Phase != PhaseCatchUp || !t.mayTrim(p.Topic) {
 			continue
 		}
 		tp := p.tp()
-		if p.Error != "" {
+		if p.Phase == PhaseCatchUp || p.Error != "" {
 			if p.worthCutting(p.LowWater) {
 				heldUp[tp] = now
 				if since, was := t.heldUp[tp]; was {

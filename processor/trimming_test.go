@@ -110,6 +110,15 @@ func TestTrimmingHeldUpIsSaid(t *testing.T) {
 	equal(t, "when it is over", at(2*time.Minute+vainUnsaid, 200, "", false), "")
 	equal(t, "when it has begun anew", at(3*time.Minute+vainUnsaid, 200, "no answer", false), "")
 	equal(t, "and lasts", at(3*time.Minute+2*vainUnsaid, 200, "no answer", false), said)
+	catchesUp := func(after time.Duration) string {
+		ps := []PartitionStats{{Topic: "delays", Partition: 3, Phase: PhaseCatchUp, LowWater: 200, LogStart: 100, LogEnd: 300, Reason: "a transaction has been open"}}
+		trimming.tellHeldUp(ps, trimming.unneeded(ps, time.Unix(0, 0).Add(after)), time.Unix(0, 0).Add(after))
+		return counters.topics["delays"].heldUp.any()
+	}
+	equal(t, "when it is live", at(4*time.Minute+2*vainUnsaid, 200, "", false), "")
+	equal(t, "catching up", catchesUp(5*time.Minute+2*vainUnsaid), "")
+	equal(t, "for long", catchesUp(5*time.Minute+3*vainUnsaid), strings.Replace(said, "no answer", "a transaction has been open", 1))
+	equal(t, "when it is held up again", at(5*time.Minute+3*vainUnsaid, 200, "no answer", false), said)
 	trimming.vain.failed("delays", kerr.NotLeaderForPartition)
 	equal(t, "while that is not known", at(4*time.Minute+2*vainUnsaid, 200, "no answer", true), said)
 	trimming.forget(nil)

@@ -71,7 +71,7 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 	}
 	for _, p := range l.order {
 		err := p.tidyStore()
-		if err == nil && p.unsaved {
+		if err == nil && (p.unsaved || p.saving) {
 			err = beheading{l}.save(p)
 		}
 		if err != nil {
@@ -134,5 +134,6 @@ func (p *partition) goLive(room pending.Room) error {
 		return err
 	}
 	p.phase, p.err, p.liveAt = PhaseLive, nil, time.Now()
+	p.checkLog() // what the store alone has is said at once
 	return nil
 }

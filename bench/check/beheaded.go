@@ -26,9 +26,9 @@ func (c beheading) below(topic string, partition int32, below int64) {
 
 // lastPlace is where the last record lies that stands for a request: itself, or a copy or a retry record, or the copy of that.
 func lastPlace(s *source, offset int64) int64 {
-	last := offset
-	for _, of := range []int64{offset, s.retries[offset].offset} {
-		last = max(last, of, s.copied[of])
+	last := max(offset, s.copied[offset])
+	if again, is := s.retries[offset]; is {
+		last = max(last, again.offset, s.copied[again.offset])
 	}
 	return last
 }

@@ -44,6 +44,22 @@ func TestBeheaded(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a copy of the first one stands for no other", func(t *testing.T) {
+		w := newWorld()
+		q := w.request("k", "v", asks...)
+		q.Offset = 0
+		other := w.request("k", "v", asks...)
+		other.Offset = 1
+		again := w.request("k", "v", append(asks, "delay-seq=abcdef01:g:1:0:"+millis(due)+":-1", "delay-from=0")...)
+		again.Offset = 2
+		checker := newChecker(t, w.config)
+		feed(checker, q, other, again)
+		beheading{checker}.below("requests", 1, 2)
+		expectFaults(t, checker, map[Kind]int64{Missing: 1}, "requested 2")
+		if n := checker.Counts().Lost; n != 1 {
+			t.Errorf("%d lost, not 1", n)
+		}
+	})
 	t.Run("a copy stands for it", func(t *testing.T) {
 		w := newWorld()
 		q := w.request("k", "v", asks...)

@@ -76,17 +76,10 @@ func (f *Follower) Sync() error { return f.p.Sync() }
 // reports whether reading has to begin somewhere else.
 func (f *Follower) Follow(c state.Checkpoint) (jumped bool, err error) {
 	p := f.p
-	if p.parsers, err = parsersOf(p.Route, c); err != nil {
+	back := f.leads(c) // it was set back by hand, and may have moved on since
+	if err := f.take(c); err != nil {
 		return false, err
 	}
-	if err := f.forget(c.Watermark); err != nil {
-		return false, err
-	}
-	was := p.committed
-	back := c.Offset < was.Offset || c.Watermark.Less(was.Watermark) || c.LowWater < was.LowWater // it was set back by hand, and may have moved on since
-	p.dirty = p.dirty || c.Offset != was.Offset || c.Watermark != was.Watermark || c.LowWater != was.LowWater
-	p.committed, p.judge, p.accepted = c, c.Watermark, c.Offset
-	p.ledger.Passed(c.Watermark)
 	if !back {
 		if err := f.catchUp(); err != nil {
 			return false, err
@@ -101,6 +94,43 @@ func (f *Follower) Follow(c state.Checkpoint) (jumped bool, err error) {
 		return true, p.Flush()
 	}
 	return false, p.Sync()
+}
+
+// Advance takes over the owner's last checkpoint, and what of the records ahead it covers, before this replica becomes the owner. Nothing is given up: one that was set back
+// is left to that.
+func (f *Follower) Advance(c state.Checkpoint) error {
+	if f.leads(c) {
+		return nil
+	}
+	if err := f.take(c); err != nil {
+		return err
+	}
+	if err := f.catchUp(); err != nil {
+		return err
+	}
+	return f.p.Sync()
+}
+
+// leads reports whether a checkpoint says less than the one that was followed.
+func (f *Follower) leads(c state.Checkpoint) bool {
+	was := f.p.committed
+	return c.Offset < was.Offset || c.Watermark.Less(was.Watermark) || c.LowWater < was.LowWater
+}
+
+// take takes over a checkpoint, and forgets what it has resolved.
+func (f *Follower) take(c state.Checkpoint) (err error) {
+	p := f.p
+	if p.parsers, err = parsersOf(p.Route, c); err != nil {
+		return err
+	}
+	if err := f.forget(c.Watermark); err != nil {
+		return err
+	}
+	was := p.committed
+	p.dirty = p.dirty || c.Offset != was.Offset || c.Watermark != was.Watermark || c.LowWater != was.LowWater
+	p.committed, p.judge, p.accepted = c, c.Watermark, c.Offset
+	p.ledger.Passed(c.Watermark)
+	return nil
 }
 
 // lingers reports whether the store has something below L whose copy cannot be ahead: it was resolved by what lies below L and is not read, or it was

@@ -102,6 +102,9 @@ func (s *bringing) run(most int) (got Inherited, err error) {
 		return got, err
 	}
 	s.start = max(min(s.pos.Offset, s.pos.Resume), s.c.LowWater)
+	if s.begins > s.c.LowWater { // what lies below cannot be read
+		s.start = max(s.start, s.begins)
+	}
 	for _, step := range []func() error{s.reaches, func() error { return s.forgetAbove(most) }, s.resolve, s.forgetStubsBelow, s.forgetEarly} {
 		if err := step(); err != nil {
 			return got, err

@@ -216,14 +216,12 @@ func (w *window) spillSome(dueMillis, bytes int64) (all bool, err error) {
 // Saving has the store hold what memory holds, where it stays: the log has lost it.
 type Saving struct{ *Partition }
 
-// Some is a step of that, of about so many bytes. It reports whether it was the last one, and whether there was anything to be saved.
-func (p Saving) Some(bytes int64) (all, saved bool, err error) {
+// Some is a step of that, of about so many bytes. It reports whether it was the last one.
+func (p Saving) Some(bytes int64) (all bool, err error) {
 	if !p.live || p.store == nil {
-		return true, false, nil
+		return true, nil
 	}
-	was := p.ledger.Resume(p.position)
-	all, err = p.spillSome(0, bytes)
-	return all, p.ledger.Resume(p.position) != was, err
+	return p.spillSome(0, bytes)
 }
 
 // spillFrom moves every near record due at or after dueMillis to the store.
