@@ -93,14 +93,10 @@ func (f *front) showLines(ctx context.Context) error {
 			if !s.begun {
 				continue
 			}
-			t := s.tally
-			_, err := fmt.Fprintf(f.out, "%4.0fs  asked %s, pending %s, delivered %s (%s/s), dead-lettered %s, lateness p50 %s p99 %s\n",
-				s.elapsed.Seconds(), thousands(int64(t.asked)), thousands(int64(t.waiting)), thousands(int64(t.delivered)), thousands(int64(t.delivered-last)),
-				thousands(int64(t.dead)), millis(t.p50), millis(t.p99))
-			if err != nil {
+			if _, err := fmt.Fprintln(f.out, s.line(last)); err != nil {
 				return err
 			}
-			last = t.delivered
+			last = s.tally.delivered
 			if seconds++; seconds == 2 {
 				fmt.Fprintln(f.out)
 				for _, l := range s.agenda(look{width: 80, ascii: f.look.ascii}) {
@@ -111,6 +107,17 @@ func (f *front) showLines(ctx context.Context) error {
 			f.news()
 		}
 	}
+}
+
+// line tells how all stands, where so many had been delivered a second ago.
+func (s *scene) line(before int) string {
+	t := s.tally
+	line := fmt.Sprintf("%4.0fs  asked %s, pending %s, delivered %s (%s/s), dead-lettered %s", s.elapsed.Seconds(), thousands(int64(t.asked)), thousands(int64(t.waiting)),
+		thousands(int64(t.delivered)), thousands(int64(t.delivered-before)), thousands(int64(t.dead)))
+	if t.delivered > 0 {
+		line += fmt.Sprintf(", lateness p50 %s p99 %s", millis(t.p50), millis(t.p99))
+	}
+	return line
 }
 
 // news prints what was told and not printed yet; where there was a screen, only what it ended with.

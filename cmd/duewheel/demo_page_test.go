@@ -154,3 +154,15 @@ func TestLookOf(t *testing.T) {
 		}
 	}
 }
+
+// A line says how late what came was, and before anything has come nothing of that.
+func TestDemoLine(t *testing.T) {
+	s := &scene{elapsed: time.Second, tally: demoTally{asked: 1300, waiting: 1299, dead: 1}}
+	if got, want := s.line(0), "   1s  asked 1,300, pending 1,299, delivered 0 (0/s), dead-lettered 1"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	s.tally.delivered, s.tally.p50, s.tally.p99 = 250, 2100*time.Microsecond, 8900*time.Microsecond
+	if got, want := s.line(100), "   1s  asked 1,300, pending 1,299, delivered 250 (150/s), dead-lettered 1, lateness p50 2.1 ms p99 8.9 ms"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
