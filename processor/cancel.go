@@ -21,12 +21,12 @@ func (r *renderer) takenAway(pt *part, it *pending.Item) {
 }
 
 // stale makes the resolve record of a copy whose record is resolved: a replay that does not read that would take the copy for it.
-func stale(m topics.Mark, it *pending.Item, offset int64) []kgo.RecordHeader {
+func stale(m topics.Mark, it *pending.Item) []kgo.RecordHeader {
 	by := int64(-1)
 	if it.By > 0 {
 		by = it.By
 	}
-	return topics.ResolveBy(m, offset, it.Key.Due, it.Key.Seq, by)
+	return topics.ResolveBy(m, it.Offset, it.Key.Due, it.Key.Seq, by)
 }
 
 // cancel renders a cancel: nothing where it has done what it was to do.

@@ -417,7 +417,7 @@ func TestStaleCopyIsHeardByANewGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, by := range []int64{0, 9} {
-		headers := stale(topics.NewMark(id, "others", testTP.Partition), &pending.Item{Key: state.Key{Due: testNow, Seq: 3}, By: by}, 12)
+		headers := stale(topics.NewMark(id, "others", testTP.Partition), &pending.Item{Offset: 12, Key: state.Key{Due: testNow, Seq: 3}, By: by})
 		q, err := p.Parse(headers, topics.Stamp{Millis: testNow}, 15, topics.NewMark(id, "ours", testTP.Partition))
 		if err != nil || q.Kind != topics.KindResolve || q.ResolveSeq != 3 || q.ResolveDue != testNow || q.ResolveOffset == q.ResolveSeq {
 			t.Errorf("by %d: %+v, %v", by, q, err)

@@ -147,7 +147,7 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 	}
 	switch {
 	case it.Effect == pending.EffectStale:
-		r.resolve(pt, it, stale(p.mark, it, rec.Offset))
+		r.resolve(pt, it, stale(p.mark, it))
 		return nil
 	case it.By > 0:
 		r.takenAway(pt, it)

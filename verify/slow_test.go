@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,6 +40,28 @@ func TestSlowFetchesAreWaitedFor(t *testing.T) {
 				s.expect(s.pass(v), nil, "all is well")
 			})
 		}
+	}
+}
+
+// A broker that is asked for metadata and says nothing does not keep the end.
+func TestClosesBesideASilentBroker(t *testing.T) {
+	s := newStage(t)
+	s.many(0, 3)
+	v := s.verifier()
+	s.pass(v)
+	asked, over := make(chan struct{}), make(chan struct{})
+	defer close(over)
+	once := sync.OnceFunc(func() { close(asked) })
+	s.fake.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
+		once()
+		s.fake.SleepControl(func() { <-over })
+		return nil, nil, false
+	})
+	v.requests.cl.ForceMetadataRefresh()
+	<-asked
+	began := time.Now()
+	if v.Close(); time.Since(began) > 8*farewell {
+		t.Errorf("it took %v", time.Since(began))
 	}
 }
 

@@ -20,6 +20,7 @@ type Verifier struct {
 	requests *reader // of the delay topics
 	arrivals *reader // of all others
 	adm      *kadm.Client
+	end      func()         // ends what both readers wait for
 	checker  *check.Checker // made with the first pass, when the ids of topics are known
 	seen     *survey
 
@@ -57,16 +58,20 @@ func New(config Config, opts ...kgo.Opt) (*Verifier, error) {
 	if _, err := v.newChecker(); err != nil { // for its judgement
 		return nil, err
 	}
+	ctx, end := context.WithCancel(context.Background())
 	requested, arrived := &answered{}, &answered{}
-	fetching, err := kgo.NewClient(append(readOpts(opts), kgo.WithHooks(requested))...)
+	fetching, err := kgo.NewClient(append(readOpts(opts), kgo.WithContext(ctx), kgo.WithHooks(requested))...)
 	if err != nil {
+		end()
 		return nil, err
 	}
-	receiving, err := kgo.NewClient(append(readOpts(opts), kgo.WithHooks(arrived))...)
+	receiving, err := kgo.NewClient(append(readOpts(opts), kgo.WithContext(ctx), kgo.WithHooks(arrived))...)
 	if err != nil {
 		fetching.Close()
+		end()
 		return nil, err
 	}
+	v.end = end
 	v.adm = kadm.NewClient(receiving)
 	reads := reader{adm: v.adm, patience: v.config.Patience, deliveries: &v.deliveries, progress: v.tellProgress}
 	v.requests = reads.of(fetching, requested, v.seen.delays, v.takeRequest, v.cutRequests)
@@ -75,8 +80,13 @@ func New(config Config, opts ...kgo.Opt) (*Verifier, error) {
 	return v, nil
 }
 
-// Close leaves the cluster.
+// farewell is how long brokers have to answer that they have forgotten what was read from them (a fetch session, KIP-227).
+const farewell = 250 * time.Millisecond
+
+// Close leaves the cluster. It does not wait for long for brokers that are silent.
 func (v *Verifier) Close() {
+	defer v.end()
+	defer time.AfterFunc(farewell, v.end).Stop()
 	v.requests.close()
 	v.arrivals.close()
 }
