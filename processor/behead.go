@@ -52,9 +52,10 @@ func (l beheading) tidy(ctx context.Context) (startedOver bool) {
 	return false
 }
 
-// holds reports whether something is pending in it that may be delivered although the log has lost it: a queue is not counted, and holds what it has read.
+// holds reports whether something is pending in it that may be delivered although the log has lost it: what waits, what is late, and what is to be tried again. What a turn
+// has a queue does not count.
 func holds(p *partition) bool {
-	return p.Counted() > 0 || p.Ordered() && p.Pending()+int64(p.Undecided()) > 0
+	return p.Pending() > 0 || len(p.Repeated()) > 0 || p.Ordered() && p.Undecided() > 0
 }
 
 // save has the store hold what this process holds of what the log has lost, some in each step, and be on the disk then: so it outlives the process. That is of use
@@ -66,8 +67,9 @@ func (l beheading) save(p *partition) error {
 		}
 		p.unsaved, p.saving = false, true
 	}
-	if m := p.Marks(); m.Committed.Offset < min(p.logStart, m.Position) {
-		return nil
+	m := p.Marks()
+	if upTo := min(p.logStart, m.Position); m.Committed.Offset < upTo || (pending.Saving{Partition: p.Partition}).Reaches() < upTo {
+		return nil // what a turn has, or is late, is in memory alone until it is resolved
 	}
 	p.saving, p.saved = false, p.logStart
 	if err := p.Tidy(true); err != nil { // it says up to where

@@ -145,7 +145,7 @@ func (p *partition) checkLog() {
 	if lost && p.loss == nil {
 		unread := ""
 		if position := p.Marks().Position; position < p.logStart {
-			unread = fmt.Sprintf("; what lay from offset %d on was not read, and is lost: what this process holds is delivered, and then the partition stops until a person decides", position)
+			unread = fmt.Sprintf("; what lay from offset %d on was not read, and is lost: what this process holds is delivered, and then the partition stops until a person decides, unless accept_loss is set", position)
 		}
 		p.loss = fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, or a longer one, and do not stop this process before they are delivered%s",
 			ErrLogTruncated, p.tp, p.needed(), p.logStart, unread)

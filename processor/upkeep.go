@@ -69,9 +69,11 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 		l.drop(ctx, again)
 		l.restore(ctx, again, 0)
 	}
+	saves := l.store.hasRoom() // of one partition at a time
 	for _, p := range l.order {
 		err := p.tidyStore()
-		if err == nil && (p.unsaved || p.saving) {
+		if err == nil && (saves && p.unsaved || p.saving && !p.unsaved) {
+			saves = saves && !p.unsaved
 			err = beheading{l}.save(p)
 		}
 		if err != nil {

@@ -232,9 +232,27 @@ func BoundsOf(ctx context.Context, leader *kgo.Broker, tp TopicPartition) (b Bou
 }
 
 // OffsetsAfter says of the partitions of a topic which the first record is whose timestamp is not below a time in ms; where there is none, where
-// the log ends. The error is that no leader has answered: what is said of a partition may be an error, or lacking, without it.
+// the log ended before that was asked: what has come since is not as old. The error is that no leader has answered: what is said of a partition may be
+// an error, or lacking, without it.
 func OffsetsAfter(ctx context.Context, cl *kgo.Client, topic string, milli int64) (kadm.ListedOffsets, error) {
-	return answered(patient(cl).ListOffsetsAfterMilli(ctx, milli, topic))
+	ends, err := answered(patient(cl).ListEndOffsets(ctx, topic))
+	if err != nil {
+		return nil, err
+	}
+	listed, err := answered(patient(cl).ListOffsetsAfterMilli(ctx, milli, topic))
+	for partition, o := range listed[topic] {
+		end, ok := ends.Lookup(topic, partition)
+		switch {
+		case o.Err != nil || o.Timestamp >= 0:
+			continue
+		case !ok || end.Err != nil:
+			o.Err = cmp.Or(end.Err, error(kerr.LeaderNotAvailable))
+		default: // it ends there by now
+			o.Offset = min(o.Offset, end.Offset)
+		}
+		listed[topic][partition] = o
+	}
+	return listed, err
 }
 
 // patient asks with no more time for brokers than they are to have. ListOffsets has a time of its own, for what lies in a remote tier, and until that

@@ -224,6 +224,9 @@ func (p Saving) Some(bytes int64) (all bool, err error) {
 	return p.spillSome(0, bytes)
 }
 
+// Reaches is up to which offset nothing that is pending is in memory alone.
+func (p Saving) Reaches() int64 { return p.ledger.Resume(p.position) }
+
 // spillFrom moves every near record due at or after dueMillis to the store.
 func (w *window) spillFrom(dueMillis int64) error {
 	if w.horizon.Due < dueMillis && w.wheel.nothing() {
