@@ -125,9 +125,7 @@ func (a *ageing) lookAt(ctx context.Context, cl *kgo.Client, of map[kafka.TopicP
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	now := a.clock.Now()
-	old, err := kafka.OffsetsAfter(ctx, cl, topic, now-age.Milliseconds()/2)
-	ageing, failed := kafka.OffsetsAfter(ctx, cl, topic, now-age.Milliseconds()/4*3)
-	err = cmp.Or(err, failed)
+	after, err := kafka.OffsetsAfter(ctx, cl, topic, now-age.Milliseconds()/2, now-age.Milliseconds()/4*3)
 	for tp, g := range of {
 		if tp.Topic != topic {
 			continue
@@ -135,7 +133,7 @@ func (a *ageing) lookAt(ctx context.Context, cl *kgo.Client, of map[kafka.TopicP
 		for _, into := range []struct {
 			offset *int64
 			from   kadm.ListedOffsets
-		}{{&g.old, old}, {&g.ageing, ageing}} {
+		}{{&g.old, after[0]}, {&g.ageing, after[1]}} {
 			if o, ok := into.from.Lookup(tp.Topic, tp.Partition); ok && o.Err == nil {
 				*into.offset = o.Offset
 			} else {
