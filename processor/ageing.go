@@ -125,7 +125,9 @@ func (a *ageing) lookAt(ctx context.Context, cl *kgo.Client, of map[kafka.TopicP
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	now := a.clock.Now()
-	after, err := kafka.OffsetsAfter(ctx, cl, topic, now-age.Milliseconds()/2, now-age.Milliseconds()/4*3)
+	old, err := kafka.OffsetsAfter(ctx, cl, topic, now-age.Milliseconds()/2)
+	ageing, failed := kafka.OffsetsAfter(ctx, cl, topic, now-age.Milliseconds()/4*3)
+	err = cmp.Or(err, failed)
 	for tp, g := range of {
 		if tp.Topic != topic {
 			continue
@@ -133,9 +135,11 @@ func (a *ageing) lookAt(ctx context.Context, cl *kgo.Client, of map[kafka.TopicP
 		for _, into := range []struct {
 			offset *int64
 			from   kadm.ListedOffsets
-		}{{&g.old, after[0]}, {&g.ageing, after[1]}} {
+		}{{&g.old, old}, {&g.ageing, ageing}} {
 			if o, ok := into.from.Lookup(tp.Topic, tp.Partition); ok && o.Err == nil {
-				*into.offset = o.Offset
+				if *into.offset = o.Offset; o.Timestamp < 0 { // nothing is younger; where the log ends is asked after that, and what came between is
+					*into.offset = min(o.Offset, g.end)
+				}
 			} else {
 				err = cmp.Or(err, o.Err, error(kerr.LeaderNotAvailable))
 			}

@@ -13,6 +13,7 @@ type carriage struct {
 	id     kafka.TopicID
 	since  time.Time // when the partition's stay began: in another one its log may be shorter, and have been written on
 	low    int64     // L, when it was last looked at
+	end    int64     // where the log ended before it was asked how old it is
 	next   int64     // what lies below was read, and what of it was pending and could be carried was copied
 	old    int64     // what lies below this offset is older than half of what the topic keeps
 	ageing int64     // and than three quarters

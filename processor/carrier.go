@@ -104,6 +104,7 @@ func (c *carrier) partitions() (pictures []PartitionStats) {
 			c.of[tp] = &carriage{tp: tp, id: p.TopicID, since: p.since, most: c.most()}
 			c.lookedAt = time.Time{}
 		}
+		c.of[tp].end = p.LogEnd
 	}
 	maps.DeleteFunc(c.of, func(tp kafka.TopicPartition, g *carriage) bool {
 		if !here[tp] {

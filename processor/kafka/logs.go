@@ -231,49 +231,10 @@ func BoundsOf(ctx context.Context, leader *kgo.Broker, tp TopicPartition) (b Bou
 	return b, nil
 }
 
-// OffsetsAfter says of the partitions of a topic which the first record is whose timestamp is not below each of some times in ms; where there is none,
-// where the log ended before that was asked: what has come since is not as old. The error is that nothing is known of any: what is said of a partition may
-// be an error, or lacking, without it.
-func OffsetsAfter(ctx context.Context, cl *kgo.Client, topic string, millis ...int64) (after []kadm.ListedOffsets, err error) {
-	after = make([]kadm.ListedOffsets, len(millis))
-	ends, err := answered(patient(cl).ListEndOffsets(ctx, topic))
-	if err == nil {
-		err = anyKnown(ends[topic])
-	}
-	for i := 0; err == nil && i < len(millis); i++ {
-		if after[i], err = answered(patient(cl).ListOffsetsAfterMilli(ctx, millis[i], topic)); err == nil {
-			endAt(after[i][topic], ends[topic])
-		}
-	}
-	return after, err
-}
-
-// anyKnown is an error where nothing is known of any partition.
-func anyKnown(listed map[int32]kadm.ListedOffset) error {
-	why := error(kerr.LeaderNotAvailable)
-	for _, o := range listed {
-		if o.Err == nil {
-			return nil
-		}
-		why = o.Err
-	}
-	return why
-}
-
-// endAt has partitions in which no record was found end where they ended before it was looked for.
-func endAt(listed, ends map[int32]kadm.ListedOffset) {
-	for partition, o := range listed {
-		end, ok := ends[partition]
-		switch {
-		case o.Err != nil || o.Timestamp >= 0:
-			continue
-		case !ok || end.Err != nil:
-			o.Err = cmp.Or(end.Err, error(kerr.LeaderNotAvailable))
-		default: // it ends there by now
-			o.Offset = min(o.Offset, end.Offset)
-		}
-		listed[partition] = o
-	}
+// OffsetsAfter says of the partitions of a topic which the first record is whose timestamp is not below a time in ms; where there is none, where
+// the log ends. The error is that no leader has answered: what is said of a partition may be an error, or lacking, without it.
+func OffsetsAfter(ctx context.Context, cl *kgo.Client, topic string, milli int64) (kadm.ListedOffsets, error) {
+	return answered(patient(cl).ListOffsetsAfterMilli(ctx, milli, topic))
 }
 
 // patient asks with no more time for brokers than they are to have. ListOffsets has a time of its own, for what lies in a remote tier, and until that
