@@ -137,9 +137,10 @@ func (a *ageing) lookAt(ctx context.Context, cl *kgo.Client, of map[kafka.TopicP
 			from   kadm.ListedOffsets
 		}{{&g.old, old}, {&g.ageing, ageing}} {
 			if o, ok := into.from.Lookup(tp.Topic, tp.Partition); ok && o.Err == nil {
-				if *into.offset = o.Offset; o.Timestamp < 0 { // nothing is younger; where the log ends is asked after that, and what came between is
-					*into.offset = min(o.Offset, g.end)
+				if o.Timestamp < 0 { // nothing is younger. Where the log ends was asked after that, and what came between is younger
+					o.Offset = min(o.Offset, g.end)
 				}
+				*into.offset = o.Offset
 			} else {
 				err = cmp.Or(err, o.Err, error(kerr.LeaderNotAvailable))
 			}

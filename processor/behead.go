@@ -58,21 +58,42 @@ func holds(p *partition) bool {
 	return p.Pending() > 0 || len(p.Repeated()) > 0 || p.Ordered() && p.Undecided() > 0
 }
 
-// save has the store hold what this process holds of what the log has lost, some in each step, and be on the disk then: so it outlives the process. That is of use
-// when O has passed what is lost, as what is above the O of a store is read again.
-func (l beheading) save(p *partition) error {
-	if p.unsaved {
-		if all, err := (pending.Saving{Partition: p.Partition}).Some(pending.SpillBytes); err != nil || !all {
-			return err
+// save has the store hold what this process holds of what logs have lost, of one partition at a time while there is room, and be on the disk then: so it outlives the
+// process. It says of which partition there was an error.
+func (l beheading) save() (*partition, error) {
+	room := l.store.hasRoom()
+	for _, p := range l.order {
+		if p.loss == nil || p.saved >= p.logStart {
+			continue
 		}
-		p.unsaved, p.saving = false, true
+		if p.stored < p.logStart && room {
+			room = false
+			all, err := pending.Saving{Partition: p.Partition}.Some(pending.SpillBytes)
+			if err != nil {
+				return p, err
+			}
+			if all {
+				p.stored = p.logStart
+			}
+		}
+		if p.stored >= p.logStart {
+			if err := l.bear(p); err != nil {
+				return p, err
+			}
+		}
 	}
+	return nil, nil
+}
+
+// bear has the store say that it has what the log has lost, when O has passed that, as what is above the O of a store is read again. What a turn has, or is late,
+// is in memory alone until it is resolved.
+func (l beheading) bear(p *partition) error {
 	m := p.Marks()
 	if upTo := min(p.logStart, m.Position); m.Committed.Offset < upTo || (pending.Saving{Partition: p.Partition}).Reaches() < upTo {
-		return nil // what a turn has, or is late, is in memory alone until it is resolved
+		return nil
 	}
-	p.saving, p.saved = false, p.logStart
-	if err := p.Tidy(true); err != nil { // it says up to where
+	p.saved = p.logStart
+	if err := p.Tidy(true); err != nil {
 		return err
 	}
 	l.store.soon.Store(true)
@@ -87,7 +108,7 @@ func (l beheading) readOn(ctx context.Context, p *partition) {
 	}
 	p.log.Error("going on although the log has lost records that were not read", "position", p.Marks().Position, "log_start", p.logStart)
 	p.Pass(p.logStart, state.NoEpoch)
-	p.beheaded, p.loss, p.saved = time.Time{}, nil, 0
+	p.beheaded, p.loss, p.stored, p.saved = time.Time{}, nil, 0, 0
 	l.reading.add(p.tp, p.logStart, state.NoEpoch)
 	l.balancedAt = time.Time{}
 }

@@ -9,8 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -420,6 +422,42 @@ func TestCarryBehindInACatchUp(t *testing.T) {
 		p.Phase = PhaseLive
 		equal(t, "when it is live", said(), "")
 	})
+}
+
+// Of a log in which nothing is young, what was written while that was asked is not old.
+func TestCarryAgeOfWhatIsNew(t *testing.T) {
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.Close()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(broker.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	const keeps = 72 * time.Hour
+	for _, tt := range []struct {
+		age              time.Duration // of a record that is written
+		end, old, ageing int64         // where the log ended before it was asked
+	}{
+		{keeps, 1, 1, 1},
+		{keeps, 1, 1, 1}, // this one came meanwhile
+		{keeps / 8 * 5, 3, 3, 2},
+	} {
+		r := &kgo.Record{Topic: "t", Partition: 3, Timestamp: time.Now().Add(-tt.age)}
+		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		c, g, _ := testCarrier(topics.Route{})
+		c.ageing.shared.clock = clock.New(time.Now, time.Second, slog.New(slog.DiscardHandler))
+		g.end = tt.end
+		if err := c.lookAt(t.Context(), cl, c.of, "t", keeps); err != nil {
+			t.Error(err)
+		}
+		equal(t, "old", g.old, tt.old)
+		equal(t, "ageing", g.ageing, tt.ageing)
+	}
 }
 
 // An excerpt is handed to the lane, and its answer waited for.

@@ -136,12 +136,6 @@ func (p *partition) learnEnds(b kafka.Bounds, asked time.Time, passed passage, n
 // lost as long as this process holds them; it is now that a person can still act.
 func (p *partition) checkLog() {
 	lost := p.live() && holds(p) && p.logStart > p.needed()
-	switch {
-	case !lost:
-		p.unsaved, p.saving = false, false
-	case p.logStart > p.saved:
-		p.unsaved = true
-	}
 	if lost && p.loss == nil {
 		unread := ""
 		if position := p.Marks().Position; position < p.logStart {

@@ -261,6 +261,20 @@ func lostBelow(p *partition, c state.Checkpoint) int64 {
 	return 0
 }
 
+// bearStart has the disk say up to where a partition is whose log has lost what lay before: it has claimed that, and what is above the O of a store could not be read again.
+func (k *kit) bearStart(p *partition, c state.Checkpoint) error {
+	if lostBelow(p, c) == 0 {
+		return nil
+	}
+	if err := p.Flush(); err != nil {
+		return p.describe("bring to the disk the store of", err)
+	}
+	if store := k.store.opened.Load(); store != nil {
+		k.store.flush(store)
+	}
+	return nil
+}
+
 // mark is what tells the records that this group writes into a partition for itself.
 func (s *shared) mark(tp kafka.TopicPartition, id kafka.TopicID) topics.Mark {
 	return topics.NewMark(id.Short(), s.cfg.Group, tp.Partition)

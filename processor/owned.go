@@ -39,9 +39,8 @@ type partition struct {
 	open       openTransaction
 	stall      stall
 	logStart   int64
-	unsaved    bool      // the store may not hold all that the log has lost
-	saving     bool      // it does, and is to be on the disk when O has passed that
-	saved      int64     // where the log began when it was; 0: it was not
+	stored     int64     // where the log began when the store had all that it had lost; 0: it has not
+	saved      int64     // and when that was on the disk
 	beheaded   time.Time // since when the log begins above the position, as it seems; zero: it does not
 	told       int32     // the epoch of the checkpoint, if its leader has told where that ends; else state.NoEpoch
 	logEnd     int64     // E, as last asked

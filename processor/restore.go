@@ -355,7 +355,7 @@ func (r *restore) openStore(ctx context.Context, p *partition) error {
 			r.counters.warm.Add(1)
 			got.Start = max(got.Start, lostBelow(p, c))
 			p.Use(store, got, now, r.windowMax)
-			return nil
+			return r.bearStart(p, c)
 		}
 	}
 	if err := r.forgetLost(ctx, r.reader, p.tp, store, c, p.told, p.logEnd, p.log); err != nil {
@@ -367,7 +367,7 @@ func (r *restore) openStore(ctx context.Context, p *partition) error {
 	}
 	tellInherited(p.log, got)
 	p.Use(store, got, now, r.windowMax)
-	return nil
+	return r.bearStart(p, c)
 }
 
 // tellInherited says why a store was of no use.

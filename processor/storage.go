@@ -254,9 +254,13 @@ func (s *storage) run(ctx context.Context) {
 // all that the log has got in them would be read again after a kill.
 func (s *storage) keepUp() {
 	store := s.opened.Load()
-	if store == nil || !s.soon.Swap(false) && store.Unflushed() < flushBehind {
-		return
+	if store != nil && (s.soon.Swap(false) || store.Unflushed() >= flushBehind) {
+		s.flush(store)
 	}
+}
+
+// flush brings a store to the disk.
+func (s *storage) flush(store *state.Store) {
 	if err := store.Flush(); errors.Is(err, state.ErrFailed) {
 		s.failed(err)
 	}

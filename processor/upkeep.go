@@ -69,17 +69,15 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 		l.drop(ctx, again)
 		l.restore(ctx, again, 0)
 	}
-	saves := l.store.hasRoom() // of one partition at a time
 	for _, p := range l.order {
-		err := p.tidyStore()
-		if err == nil && (saves && p.unsaved || p.saving && !p.unsaved) {
-			saves = saves && !p.unsaved
-			err = beheading{l}.save(p)
-		}
-		if err != nil {
+		if err := p.tidyStore(); err != nil {
 			l.restart(ctx, p, err)
 			return
 		}
+	}
+	if p, err := (beheading{l}).save(); err != nil {
+		l.restart(ctx, p, err)
+		return
 	}
 	if (beheading{l}).tidy(ctx) {
 		return

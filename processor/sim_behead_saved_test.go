@@ -1,0 +1,83 @@
+//go:build synctests
+
+package processor
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// What a process holds of what the log has lost is on its disk soon: neither its end nor its crash loses it, nor a turn of unknown outcome, if it comes back to that.
+func TestSimBeheadedIsSaved(t *testing.T) {
+	for how, do := range map[string]func(w *world, a *process){
+		"is killed":       func(w *world, a *process) { w.start("a", a.kill()) },
+		"is told to stop": func(w *world, a *process) { w.start("a", a.shut()) },
+		"does not know what became of a turn": func(w *world, a *process) {
+			a.link.on(rule{key: kmsg.EndTxn, cut: true, after: true})
+			w.send(request("now", in(0)))
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			guarantees(t, worldConfig{late: time.Hour, tune: func(c *Config) { c.AcceptLoss, c.NearWindow = true, 5*time.Minute }}, func(w *world) {
+				a := w.live("a")
+				for i := range 20 {
+					w.send(request(fmt.Sprint(i), in(2*time.Minute)))
+				}
+				w.committed(20)
+				w.within(soonEnough, "seen", func() bool { return w.watch.Position(simTopic, 0) == 20 })
+				w.behead(0, 12)
+				w.saysLost()
+				time.Sleep(flushEvery + time.Second)
+				do(w, a)
+				w.recovers()
+				time.Sleep(2 * time.Minute)
+				w.arrived()
+				equal(t, "delivered", w.watch.Counts().Delivered >= 20, true)
+				w.finish()
+				equal(t, "lost", w.watch.Counts().Lost, 0)
+			})
+		})
+	}
+}
+
+// That is so also where O had not passed yet what the log lost, and when the log loses more later on.
+func TestSimBeheadedIsSavedWhenOHasPassed(t *testing.T) {
+	for name, again := range map[string]bool{"once": false, "again": true} {
+		t.Run(name, func(t *testing.T) {
+			guarantees(t, worldConfig{late: time.Hour, tune: func(c *Config) { c.AcceptLoss, c.CommitInterval = true, 15*time.Second }}, func(w *world) {
+				a := w.live("a")
+				send := func(n int64) {
+					for range n - w.watch.Position(simTopic, 0) {
+						w.send(request("far", in(10*time.Minute)))
+					}
+					w.within(soonEnough, "held", func() bool { s := w.owned(); return s[0].Pending == n && w.watch.Position(simTopic, 0) == n })
+				}
+				refused := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit, kmsg.TxnOffsetCommit}, Err: kerr.CoordinatorLoadInProgress, Count: -1})
+				send(20)
+				w.behead(0, 12)
+				w.saysLost()
+				time.Sleep(flushEvery + time.Second)
+				refused.Remove()
+				w.committed(20)
+				if again {
+					time.Sleep(2 * flushEvery)
+					send(40)
+					w.within(20*time.Second, "committed", func() bool { c, _ := w.checkpoint(0); return c.Offset == 40 })
+					w.behead(0, 40)
+				}
+				time.Sleep(2 * flushEvery)
+				b := w.start("a", a.kill())
+				w.recovers()
+				time.Sleep(10 * time.Minute)
+				w.arrived()
+				equal(t, "lost", w.watch.Counts().Lost, 0)
+				b.kill()
+			})
+		})
+	}
+}
