@@ -20,8 +20,8 @@ const (
 	workedStored, workedLogged, workedCopied = 180, 175, 275 // bytes
 	workedSlack                              = 10_000        // offsets of log for each partition
 	workedKept                               = 7 * 24 * 3600 // seconds
-	workedTurns                              = 320           // a second, at most
-	workedTurnCPU                            = 2.9e-3        // seconds
+	workedTurns                              = 332           // a second, at most
+	workedTurnCPU                            = 2.8e-3        // seconds
 	workedRead                               = 430_000       // offsets a second
 )
 
