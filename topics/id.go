@@ -79,12 +79,37 @@ func parserOfIDs(spec string) (*Parser, bool) {
 	if p.jitter > maxDelayMillis || p.remember > maxDelayMillis {
 		return nil, false
 	}
-	again := "p1"
-	if p.jitter > 0 {
-		again += "~" + strconv.FormatInt(p.jitter, 10)
-	}
-	return p, again+p.idsSpec() == spec
+	return p, p.specWithIDs() == spec
 }
+
+// specWithIDs is the inverse of parserOfIDs.
+func (p *Parser) specWithIDs() string {
+	spec := "p1"
+	if p.jitter > 0 {
+		spec += "~" + strconv.FormatInt(p.jitter, 10)
+	}
+	return spec + p.idsSpec()
+}
+
+// NamingAs is what a spec says, but that records have the names, and name others, as by a former spec: by a header with the prefix of then or by their key, and to
+// replace or not. It is spec itself where that is the same, and where one of both has no ids.
+func NamingAs(former, spec string) string {
+	was, err := ParserFor(former)
+	p, failed := ParserFor(spec)
+	if err != nil || failed != nil || !was.identifies() || !p.identifies() ||
+		p.keyed == was.keyed && p.onDuplicate == was.onDuplicate && p.prefix == was.prefix {
+		return spec
+	}
+	usual := usualAliasesOf(spec)
+	p.keyed, p.onDuplicate, p.prefix = was.keyed, was.onDuplicate, was.prefix
+	if p.onDuplicate == DuplicateReplaces {
+		p.remember = 0
+	}
+	return Adopting(p.specWithIDs()+aliasSpec(usual, p.aliases, p.prefix), p.adopts)
+}
+
+// identifies reports whether records have ids.
+func (p *Parser) identifies() bool { return p.delay == 0 && !p.retries() }
 
 // readIDs reads what a spec says of ids. Whether it says that in the one way there is, is for the caller to see.
 func (p *Parser) readIDs(said string) {

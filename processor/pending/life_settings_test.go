@@ -61,13 +61,23 @@ func (v *life) configured(c state.Checkpoint) {
 
 // holds has the settings hold that an owner is told, from O on; or from the end of the log, where what lies before it was written for a queue.
 func (v *life) holds(c state.Checkpoint) {
-	from, told := c.Offset, v.told()
 	if len(c.Parsers) == 0 { // all that tells is gone
-		v.held, from = nil, 0
+		v.held = []since{{0, v.told()}}
+		return
 	}
+	v.hold(c, v.told())
+}
+
+func (v *life) hold(c state.Checkpoint, told settings) {
+	from := c.Offset
 	if n := len(v.held); n > 0 {
 		last := v.held[n-1]
 		if last.settings == told {
+			return
+		}
+		if names := told.namingAs(last.settings); names != told && c.Offset < v.end() {
+			v.hold(c, names)
+			v.holdFrom(v.end(), told)
 			return
 		}
 		if last.fixed && c.LowWater == c.Offset {
@@ -75,19 +85,44 @@ func (v *life) holds(c state.Checkpoint) {
 		}
 		from = max(from, last.from)
 	}
+	v.holdFrom(from, told)
+}
+
+func (v *life) holdFrom(from int64, of settings) {
 	v.held = slices.DeleteFunc(v.held, func(s since) bool { return s.from >= from })
-	v.held = append(v.held, since{from, told})
+	if n := len(v.held); n == 0 || v.held[n-1].settings != of {
+		v.held = append(v.held, since{from, of})
+	}
+}
+
+// namingAs are settings under which records name others as they did under former ones.
+func (s settings) namingAs(former settings) settings {
+	if s.fixed || s.retry || former.fixed || former.retry {
+		return s
+	}
+	if s.keyed == former.keyed && s.onDuplicate == former.onDuplicate && s.prefix == former.prefix {
+		return s
+	}
+	s.keyed, s.onDuplicate, s.prefix = former.keyed, former.onDuplicate, former.prefix
+	if s.onDuplicate == topics.DuplicateReplaces {
+		s.remember = 0
+	}
+	return s
 }
 
 // heldBy has the settings hold that parsers are of.
 func (v *life) heldBy(parsers []state.ParserEpoch) {
 	v.held = nil
 	for _, e := range parsers {
-		of := v.usual
-		if mustRoute(v.routeWith(of)).Spec() != e.Spec {
-			of = v.others
+		for _, of := range []settings{v.usual, v.others, v.usual.namingAs(v.others), v.others.namingAs(v.usual)} {
+			if mustRoute(v.routeWith(of)).Spec() == e.Spec {
+				v.held = append(v.held, since{e.From, of})
+				break
+			}
 		}
-		v.held = append(v.held, since{e.From, of})
+	}
+	if len(v.held) < len(parsers) {
+		v.fail("nobody was configured so that parsers are %v", parsers)
 	}
 }
 

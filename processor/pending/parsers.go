@@ -58,33 +58,48 @@ func Adopting(spec string, begin, end int64) []state.ParserEpoch {
 // any says what was given up; but what waits in a queue lies there, so a queue goes on with the
 // parser that it was written for up to the end of the log. What would hold from there by an earlier
 // configuration never held for any record. What is adopted still ends where it did.
+//
+// How records name each other is a matter of what they were written for, too, up to the end of the log: at least once, an owner whose
+// checkpoint does not say so yet may have delivered a record, or refused it, beside one that it names by today's configuration. A replay
+// would take that away, and nothing would be delivered of either.
 func WithParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
 	out := slices.Clone(c.Parsers)
-	from := c.Offset
-	queue := len(out) > 0 && topics.FixedDelay(out[len(out)-1].Spec) && c.LowWater == c.Offset
-	if n := len(out); n > 1 && out[n-1].From > from && out[n-1].Spec != spec && !queue {
+	from, n := c.Offset, len(out)
+	if n > 0 && out[n-1].Spec == spec {
+		return out
+	}
+	if n > 0 && from < end {
+		if names := topics.NamingAs(out[n-1].Spec, spec); names != spec {
+			return holding(WithParser(c, names, end), end, spec)
+		}
+	}
+	queue := n > 0 && topics.FixedDelay(out[n-1].Spec) && c.LowWater == c.Offset
+	if n > 1 && out[n-1].From > from && !queue {
 		if below, is := topics.Adopts(out[n-2].Spec); is {
 			until := out[n-1].From
 			c.Parsers = out[:n-1]
-			return append(WithParser(c, topics.Adopting(spec, below), end), state.ParserEpoch{From: until, Spec: spec})
+			return holding(WithParser(c, topics.Adopting(spec, below), min(until, end)), until, spec)
 		}
 	}
-	if n := len(out); n > 0 {
-		if out[n-1].Spec == spec {
-			return out
-		}
-		if queue {
-			from = end
-		}
-		if from = max(from, out[n-1].From); out[n-1].From == from {
-			out = out[:n-1]
-		}
-	}
-	if len(out) == 0 && c.GivenUp > 0 {
+	switch {
+	case queue:
+		from = end
+	case n == 0 && c.GivenUp > 0:
 		from = 0 // what lies below is gone, and copies of it may lie above: it is read by this parser, too
 	}
-	if n := len(out); n == 0 || out[n-1].Spec != spec {
-		out = append(out, state.ParserEpoch{From: from, Spec: spec})
+	if n > 0 {
+		from = max(from, out[n-1].From)
 	}
-	return out
+	return holding(out, from, spec)
+}
+
+// holding are parsers of which another one holds from an offset on.
+func holding(ps []state.ParserEpoch, from int64, spec string) []state.ParserEpoch {
+	n := len(ps)
+	for ; n > 0 && ps[n-1].From >= from; n-- {
+	}
+	if n > 0 && ps[n-1].Spec == spec {
+		return ps[:n]
+	}
+	return append(ps[:n], state.ParserEpoch{From: from, Spec: spec})
 }

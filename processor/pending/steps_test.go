@@ -183,8 +183,10 @@ func init() { // whose steps use each other
 			v.been.sights++
 			v.p.Sight(Sighting{End: v.end(), At: v.now})
 		}},
-		{"the follower looks at the checkpoint", func(v *life) bool { return v.followed }, (*life).follow},
-		{"the follower reads", func(v *life) bool { return v.f != nil && v.tail < v.stable }, (*life).readAhead},
+		{"the follower looks at the checkpoint", func(v *life) bool { // none begins where the log has lost what it has to read
+			return v.followed && (v.f != nil || v.committed.LowWater >= v.logStart)
+		}, (*life).follow},
+		{"the follower reads", func(v *life) bool { return v.f != nil && v.tail >= v.logStart && v.tail < v.stable }, (*life).readAhead},
 		{"the follower takes over", func(v *life) bool { return v.f != nil && canCrash(v) }, func(v *life) { v.takeOver(false) }},
 		{"the follower takes over when the turn has happened", func(v *life) bool { return v.f != nil && canHaveHappened(v) }, func(v *life) { v.takeOver(true) }},
 	}
