@@ -79,11 +79,11 @@ func parserOfIDs(spec string) (*Parser, bool) {
 	if p.jitter > maxDelayMillis || p.remember > maxDelayMillis {
 		return nil, false
 	}
-	return p, p.specWithIDs() == spec
+	return p, specWithIDs(p) == spec
 }
 
 // specWithIDs is the inverse of parserOfIDs.
-func (p *Parser) specWithIDs() string {
+func specWithIDs(p *Parser) string {
 	spec := "p1"
 	if p.jitter > 0 {
 		spec += "~" + strconv.FormatInt(p.jitter, 10)
@@ -96,7 +96,8 @@ func (p *Parser) specWithIDs() string {
 func NamingAs(former, spec string) string {
 	was, err := ParserFor(former)
 	p, failed := ParserFor(spec)
-	if err != nil || failed != nil || !was.identifies() || !p.identifies() ||
+	hasIDs := func(p *Parser) bool { return p.delay == 0 && !p.retries() }
+	if err != nil || failed != nil || !hasIDs(was) || !hasIDs(p) ||
 		p.keyed == was.keyed && p.onDuplicate == was.onDuplicate && p.prefix == was.prefix {
 		return spec
 	}
@@ -105,11 +106,8 @@ func NamingAs(former, spec string) string {
 	if p.onDuplicate == DuplicateReplaces {
 		p.remember = 0
 	}
-	return Adopting(p.specWithIDs()+aliasSpec(usual, p.aliases, p.prefix), p.adopts)
+	return Adopting(specWithIDs(p)+aliasSpec(usual, p.aliases, p.prefix), p.adopts)
 }
-
-// identifies reports whether records have ids.
-func (p *Parser) identifies() bool { return p.delay == 0 && !p.retries() }
 
 // readIDs reads what a spec says of ids. Whether it says that in the one way there is, is for the caller to see.
 func (p *Parser) readIDs(said string) {
