@@ -145,7 +145,7 @@ func (v *life) checkHeld() {
 		return
 	}
 	for offset := v.committed.Offset; offset < v.stable; offset++ {
-		if e := &v.log[offset]; e.what == copied && e.from < v.committed.LowWater && v.committed.Watermark.Less(state.Key{Due: e.due, Seq: e.of}) {
+		if e := &v.log[offset]; e.what == copied && e.from < v.committed.LowWater && v.unseen&bit(offset) == 0 && v.committed.Watermark.Less(state.Key{Due: e.due, Seq: e.of}) {
 			v.fail("L is %d and O %d, and the copy at %d was made of what lies at %d", v.committed.LowWater, v.committed.Offset, offset, e.from)
 		}
 	}

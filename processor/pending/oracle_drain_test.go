@@ -42,6 +42,11 @@ func (v *life) drain() {
 func (v *life) mark() {
 	if v.open {
 		v.open = false
+		for offset := v.stable; v.atLeastOnce && offset < v.end(); offset++ { // that of an owner that is gone holds up nobody
+			if e := &v.log[offset]; e.what == copied && e.from < v.committed.LowWater {
+				v.unseen |= bit(offset)
+			}
+		}
 		v.append(entry{Record: control(v.end()), what: marker})
 	}
 }

@@ -245,8 +245,8 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 			v.fail("record %d has the bytes of %d at %d (%v)", it.Offset, rec.Offset, rec.Place, err)
 		}
 		asked := e.what
-		if _, last, retried := testMark.Written(rec.Headers, rec.Offset); retried { // by an owner that another one is configured otherwise than
-			asked, _ = v.log[v.seqOf(last.Origin.Offset)].meant(v.settled(it.Offset))
+		if _, last, retried := testMark.Written(rec.Headers, rec.Offset); retried { // it says how it was read
+			asked, _ = v.log[v.seqOf(last.Origin.Offset)].meant(v.settled(last.Origin.Offset))
 		}
 		bad := asked == notAllowed || asked == hasIDBad
 		carried := v.p.Ordered() && v.isCopy(it.Offset)
