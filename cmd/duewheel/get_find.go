@@ -70,24 +70,26 @@ func (v *view) partitionsOfHandle(h topics.Handle) ([]partitionOf, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, findings{fmt.Errorf("unknown: %s has no partition %d, which the handle %s names", v.topics(), h.Partition, h)}
+		return nil, joinLines(append(v.unseen, findings{fmt.Errorf("unknown: %s has no partition %d, which the handle %s names", v.topics(), h.Partition, h)})...)
 	}
 	return found, nil
 }
 
-// atHandle finds the record of a handle, and what has become of it. Of several topics it is the one in which what lies there has that handle.
+// atHandle finds the record of a handle, and what has become of it. Of several topics it is the one in which what lies there has that handle. Where it is in none,
+// it may be in one that cannot be looked at.
 func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Duration) (*foundRecord, error) {
 	all, err := v.partitionsOfHandle(h)
 	if err != nil {
 		return nil, err
 	}
+	if len(all) == 1 && len(v.unseen) == 0 {
+		return v.atHandleOf(ctx, all[0], h, patience)
+	}
 	of := all[:0:0]
 	var names []string
 	var errs []error
 	for _, p := range all {
-		if names = append(names, p.Topic); len(all) == 1 {
-			break
-		}
+		names = append(names, p.Topic)
 		switch one, err := v.atHandleOf(ctx, p, h, 0); {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -97,12 +99,12 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 			of = append(of, p)
 		}
 	}
+	none := len(errs) == len(all) // may be meant
+	errs = append(errs, v.unseen...)
 	switch {
-	case len(all) == 1:
-		return v.atHandleOf(ctx, all[0], h, patience)
 	case len(of) == 1:
 		return v.atHandleOf(ctx, of[0], h, patience)
-	case len(errs) == len(all): // none may be meant
+	case none:
 		return nil, joinLines(errs...)
 	}
 	return nil, joinLines(append([]error{fmt.Errorf("a handle does not say in which topic: choose one of %s with -t", strings.Join(names, ", "))}, errs...)...)
