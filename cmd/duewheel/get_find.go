@@ -89,15 +89,17 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 	var names []string
 	var errs []error
 	for _, p := range all {
-		names = append(names, p.Topic)
-		switch one, err := v.atHandleOf(ctx, p, h, 0); {
+		one, err := v.atHandleOf(ctx, p, h, 0)
+		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", p.Topic, err))
+			continue
 		case !one.other && v.handleOf(one) == h:
 			of = append(of, p)
 		}
+		names = append(names, p.Topic)
 	}
 	none := len(errs) == len(all) // may be meant
 	errs = append(errs, v.unseen...)
