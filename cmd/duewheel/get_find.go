@@ -101,15 +101,14 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 		}
 		names = append(names, p.Topic)
 	}
-	none := len(errs) == len(all) // may be meant
-	errs = append(errs, v.unseen...)
 	switch {
 	case len(of) == 1:
 		return v.atHandleOf(ctx, of[0], h, patience)
-	case none:
-		return nil, joinLines(errs...)
+	case len(errs) == len(all): // none may be meant
+		return nil, joinLines(append(errs, v.unseen...)...)
 	}
-	return nil, joinLines(append([]error{fmt.Errorf("a handle does not say in which topic: choose one of %s with -t", strings.Join(names, ", "))}, errs...)...)
+	which := fmt.Errorf("a handle does not say in which topic: choose one of %s with -t", strings.Join(names, ", "))
+	return nil, joinLines(slices.Concat([]error{which}, errs, v.unseen)...)
 }
 
 // atHandleOf is atHandle in one partition.
