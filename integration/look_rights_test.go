@@ -16,16 +16,16 @@ import (
 
 // lookWithoutRights: who may read the topic and describe the group is told, who may not is told, once, what to ask for.
 func lookWithoutRights(t *testing.T, c *brokers.Cluster) {
-	s := newStage(t, c, setting{seed: newSeed(t)})
+	s := newStage(t, c, setting{targets: 2, seed: newSeed(t)})
 	user := "User:" + brokers.User
 	for _, acl := range []*kadm.ACLBuilder{
 		kadm.NewACLs().Topics(s.name).Operations(kadm.OpRead).Allow(user).AllowHosts(),
 		kadm.NewACLs().Groups(s.name).Operations(kadm.OpDescribe).Allow(user).AllowHosts(),
 		kadm.NewACLs().Groups(s.name + "-other").Operations(kadm.OpDescribe).Allow("User:other").AllowHosts(),
-		kadm.NewACLs().Topics(s.targets[0]).Operations(kadm.OpRead).Allow("User:other").AllowHosts(),
+		kadm.NewACLs().Topics(s.targets...).Operations(kadm.OpRead).Allow("User:other").AllowHosts(),
 	} {
 		acl.ResourcePatternType(kadm.ACLPatternLiteral)
-		if created, err := s.admin.CreateACLs(t.Context(), acl); err != nil || created[0].Err != nil {
+		if created, err := s.admin.CreateACLs(t.Context(), acl); err != nil || created[0].Err != nil || created[len(created)-1].Err != nil {
 			t.Fatal(err, created)
 		}
 	}
@@ -41,11 +41,20 @@ func lookWithoutRights(t *testing.T, c *brokers.Cluster) {
 	if err := os.WriteFile(file, []byte(how.yaml), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	hidden := filepath.Join(t.TempDir(), "hidden.yaml")
-	if err := os.WriteFile(hidden, fmt.Appendf(nil, "routes:\n  - topic: %s\n    targets: {allow: [\"%s.target-*\"]}\n", s.targets[0], s.name), 0o644); err != nil {
-		t.Fatal(err)
+	routes := func(file string, topics ...string) string {
+		yaml := "routes:\n"
+		for _, topic := range topics {
+			yaml += fmt.Sprintf("  - topic: %s\n    targets: {allow: [\"%s.target-*\"]}\n", topic, s.name)
+		}
+		file = filepath.Join(t.TempDir(), file)
+		if err := os.WriteFile(file, []byte(yaml), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
 	}
+	hidden, both := routes("hidden.yaml", s.targets[0]), routes("both.yaml", s.name, s.targets[1])
 	unseen := "ask for the right to Read " + s.targets[0] + " (kafka-acls.sh --add --operation Read --topic " + s.targets[0] + ")"
+	unseenToo := strings.ReplaceAll(unseen, s.targets[0], s.targets[1])
 	noGroup := "ask for the right to Describe that group (kafka-acls.sh --add --operation Describe --group " + s.name + "-other)"
 	id := fmt.Sprintf("1-%d-1", r.Offset) // of another due time, so that it is told apart from what cannot be read
 	for _, test := range []struct {
@@ -67,6 +76,11 @@ func lookWithoutRights(t *testing.T, c *brokers.Cluster) {
 		{hidden, s.name, []string{"agenda"}, 2, unseen},
 		{hidden, s.name, []string{"get", id}, 2, unseen},
 		{hidden, s.name, []string{"verify"}, 2, unseen},
+		{both, s.name, []string{"ls"}, 2, "1 record is pending"}, // and of the other topic is told
+		{both, s.name, []string{"ls"}, 2, unseenToo},
+		{both, s.name, []string{"agenda"}, 2, "1 record pending"},
+		{both, s.name, []string{"get", id}, 2, unseenToo},
+		{both, s.name, []string{"checkpoints"}, 2, s.targets[1] + ": TOPIC_AUTHORIZATION_FAILED"},
 		{hidden, s.name, []string{"topics", "check"}, 1, s.targets[0] + ": duewheel may not describe it"},
 		{file, s.name, []string{"topics", "check"}, 1, "error: duewheel may not read the group " + s.name + "\n"}, // Describe is not enough
 		{file, s.name + "-other", []string{"topics", "check"}, 1, "error: duewheel may not read the group " + s.name + "-other\n"},

@@ -213,7 +213,7 @@ func (c judging) judgeDelivered(src *source, s *slot, offset int64, a arrival) {
 }
 
 func (c judging) differences(rt *route, s *slot, a arrival) (wrong []string) {
-	if a.due != s.due && !(s.is(orLater) && a.due > s.due) && !s.wasAhead(a.due) {
+	if a.due >= 0 && a.due != s.due && !(s.is(orLater) && a.due > s.due) && !s.wasAhead(a.due) {
 		wrong = append(wrong, fmt.Sprintf("due %d, not %d", a.due, s.due))
 	}
 	if a.key != s.key {

@@ -66,6 +66,8 @@ var cases = []struct {
 	{"an emitted header is gone", func(o *outcome) { drop(o.arrivals[0], "delay-fired") }, map[Kind]int64{Altered: 1}, "absent"},
 	{"an emitted header is no number", func(o *outcome) { set(o.arrivals[0], "delay-fired", "soon") }, map[Kind]int64{Altered: 1}, "delay-fired"},
 	{"another due time", func(o *outcome) { set(o.arrivals[0], "delay-due", millis(due.Add(-1e9))) }, map[Kind]int64{Altered: 1}, "due"},
+	{"the due time is gone", func(o *outcome) { drop(o.arrivals[0], "delay-due") }, map[Kind]int64{Altered: 1}, "delay-due is absent"},
+	{"the due time is no number", func(o *outcome) { set(o.arrivals[0], "delay-due", "soon") }, map[Kind]int64{Altered: 1}, `delay-due is "soon"`},
 	{"another timestamp", func(o *outcome) { set(o.arrivals[0], "delay-source-timestamp", "7") }, map[Kind]int64{Altered: 1}, "timestamp"},
 	{"another target", func(o *outcome) { o.arrivals[0].Topic = "bills.de"; o.arrivals[0].Partition = 1 }, map[Kind]int64{Altered: 1}, "target bills.de, not orders"},
 	{"a dead letter's value", func(o *outcome) { o.arrivals[1].Value = nil }, map[Kind]int64{Altered: 1}, "value"},

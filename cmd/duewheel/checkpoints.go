@@ -94,7 +94,8 @@ func withGroup(ctx context.Context, f *flags, fn func(*kadm.Client, settings) er
 var errNoGroup = errors.New("group.id is missing: give it in the file, as " + envName("group.id") + " or with -g")
 
 // readCheckpoints returns a row for each partition of the topics asked for: those of only, else the
-// routes' and all that the group has committed for. Where a log cannot be asked, the row says so, and so does the error.
+// routes' and all that the group has committed for. Where a log cannot be asked, the row says so, and so does the error; of a topic that is not there, or may
+// not be described, the error alone.
 func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []string) ([]checkpointRow, error) {
 	committed, err := fetchOffsets(ctx, adm, s.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // such a group has committed nothing
@@ -116,13 +117,18 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)
 	}
+	var unasked []error
 	for _, topic := range names {
 		switch err := details[topic].Err; {
 		case errors.Is(err, kerr.UnknownTopicOrPartition):
-			return nil, fmt.Errorf("the topic %s does not exist", topic)
+			unasked = append(unasked, fmt.Errorf("the topic %s does not exist", topic))
 		case err != nil:
-			return nil, askFor("Describe", fmt.Errorf("topic %s: %w", topic, err), topic)
+			unasked = append(unasked, askFor("Describe", fmt.Errorf("topic %s: %w", topic, err), topic))
 		}
+	}
+	names = slices.DeleteFunc(names, func(topic string) bool { return details[topic].Err != nil })
+	if len(names) == 0 {
+		return nil, joinLines(unasked...)
 	}
 	starts, err := listed(adm.ListStartOffsets(ctx, names...))
 	if err != nil {
@@ -134,7 +140,6 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 	}
 	cut := cuts(ctx, adm, committed, details, ends)
 	var rows []checkpointRow
-	var unasked []error
 	for _, topic := range names {
 		detail := details[topic]
 		for _, p := range detail.Partitions.Numbers() {

@@ -52,7 +52,7 @@ letter would have.`,
 				return err
 			}
 			e.hasKey = cmd.Flags().Changed("key")
-			return e.run(f, cmd.OutOrStdout(), now())
+			return e.run(f, cmd.OutOrStdout(), now().Truncate(time.Millisecond)) // as the timestamp of a record is
 		},
 	}
 	p := cmd.Flags()
@@ -108,11 +108,11 @@ func (e *explanation) record(now time.Time) (*kgo.Record, error) {
 		r.Key = []byte(e.key)
 	}
 	if e.timestamp != "" {
-		at, err := topics.ReadInstant([]byte(e.timestamp))
+		at, err := readInstant("timestamp", e.timestamp, "milliseconds since 1970")
 		if err != nil {
-			return nil, fmt.Errorf("--timestamp %s: %w", e.timestamp, err)
+			return nil, err
 		}
-		r.Timestamp = time.UnixMilli(at)
+		r.Timestamp = at
 	}
 	for _, h := range e.headers {
 		name, v, has := strings.Cut(h, "=") // as kcat does

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/ahead"
@@ -141,13 +143,15 @@ func (v auditing) of(ctx context.Context, topic, of, key string, part auditPart,
 func (v auditing) read(ctx context.Context, topic, of, key string, part auditPart, until time.Time) (rows []auditRow, err error) {
 	adm := kadm.NewClient(v.cl)
 	details, err := adm.ListTopics(ctx, topic)
-	if err == nil {
-		err = details[topic].Err
-	}
-	if err != nil {
-		return nil, err
-	}
 	d := details[topic]
+	switch {
+	case err != nil:
+		return nil, err
+	case errors.Is(d.Err, kerr.UnknownTopicOrPartition):
+		return nil, errors.New("it does not exist")
+	case d.Err != nil:
+		return nil, d.Err
+	}
 	from, err := adm.ListOffsetsAfterMilli(ctx, part.since.Add(-v.Skew).UnixMilli(), topic)
 	var to kadm.ListedOffsets
 	if err == nil && !part.before.IsZero() {

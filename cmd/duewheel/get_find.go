@@ -70,42 +70,45 @@ func (v *view) partitionsOfHandle(h topics.Handle) ([]partitionOf, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, findings{fmt.Errorf("unknown: %s has no partition %d, which the handle %s names", v.topics(), h.Partition, h)}
+		return nil, joinLines(append(v.unseen, findings{fmt.Errorf("unknown: %s has no partition %d, which the handle %s names", v.topics(), h.Partition, h)})...)
 	}
 	return found, nil
 }
 
-// atHandle finds the record of a handle, and what has become of it. Of several topics it is the one in which what lies there has that handle.
+// atHandle finds the record of a handle, and what has become of it. Of several topics it is the one in which what lies there has that handle. Where it is in none,
+// it may be in one that cannot be looked at.
 func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Duration) (*foundRecord, error) {
 	all, err := v.partitionsOfHandle(h)
 	if err != nil {
 		return nil, err
 	}
+	if len(all) == 1 && len(v.unseen) == 0 {
+		return v.atHandleOf(ctx, all[0], h, patience)
+	}
 	of := all[:0:0]
 	var names []string
 	var errs []error
 	for _, p := range all {
-		if names = append(names, p.Topic); len(all) == 1 {
-			break
-		}
-		switch one, err := v.atHandleOf(ctx, p, h, 0); {
+		one, err := v.atHandleOf(ctx, p, h, 0)
+		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", p.Topic, err))
+			continue
 		case !one.other && v.handleOf(one) == h:
 			of = append(of, p)
 		}
+		names = append(names, p.Topic)
 	}
 	switch {
-	case len(all) == 1:
-		return v.atHandleOf(ctx, all[0], h, patience)
 	case len(of) == 1:
 		return v.atHandleOf(ctx, of[0], h, patience)
 	case len(errs) == len(all): // none may be meant
-		return nil, joinLines(errs...)
+		return nil, joinLines(append(errs, v.unseen...)...)
 	}
-	return nil, joinLines(append([]error{fmt.Errorf("a handle does not say in which topic: choose one of %s with -t", strings.Join(names, ", "))}, errs...)...)
+	which := fmt.Errorf("a handle does not say in which topic: choose one of %s with -t", strings.Join(names, ", "))
+	return nil, joinLines(slices.Concat([]error{which}, errs, v.unseen)...)
 }
 
 // atHandleOf is atHandle in one partition.

@@ -66,7 +66,7 @@ func TestGetReadsTheAuditTopic(t *testing.T) {
 		t.Error("the handle has stayed in its partition")
 	}
 	out, notes, err := both(t, append(args, "--audit", "nowhere")...)
-	if err != nil || !strings.Contains(notes, "the audit topic nowhere was not read") || !strings.Contains(out, "delivered, or dead-lettered") {
+	if err != nil || !strings.Contains(notes, "the audit topic nowhere was not read: it does not exist\n") || !strings.Contains(out, "delivered, or dead-lettered") {
 		t.Errorf("without the topic: %v\n%s%s", err, out, notes)
 	}
 	// By which settings it was understood is not known any more, and so neither its due time, which its handle says.

@@ -140,6 +140,7 @@ type view struct {
 	settings   settings
 	routes     map[string]*topics.Route // by topic
 	partitions []partitionOf
+	unseen     []error // of topics that were asked for, beside these partitions
 	stderr     io.Writer
 	one        bool // it is about one record: what others will become need not be said
 }
@@ -187,7 +188,7 @@ func (f *flags) withView(ctx context.Context, asked []string, only []int, stderr
 // leastGarbage is how much garbage may be there beside what is held, in percent: half of Go's default, which takes a fifth more.
 const leastGarbage = 50
 
-// open finds the partitions, and the routes that the configuration has for them.
+// open finds the partitions, and the routes that the configuration has for them. A topic that cannot be looked at keeps no other one from being so.
 func (v *view) open(ctx context.Context, asked []string, only []int) error {
 	var configured []string
 	if len(v.settings.Routes) > 0 {
@@ -221,10 +222,10 @@ func (v *view) open(ctx context.Context, asked []string, only []int) error {
 		d := details[name]
 		switch {
 		case errors.Is(d.Err, kerr.UnknownTopicOrPartition):
-			errs = append(errs, fmt.Errorf("the topic %s does not exist%s", name, v.another(name, configured)))
+			v.unseen = append(v.unseen, fmt.Errorf("the topic %s does not exist%s", name, v.another(name, configured)))
 			continue
 		case d.Err != nil:
-			errs = append(errs, v.advise(fmt.Errorf("topic %s: %w", name, d.Err), name))
+			v.unseen = append(v.unseen, v.advise(fmt.Errorf("topic %s: %w", name, d.Err), name))
 			continue
 		case v.routes[name] == nil && len(configured) > 0:
 			fmt.Fprintf(v.stderr, "note: %s is not the delay topic of any route of the configuration; those are %s\n", name, strings.Join(configured, ", "))
@@ -242,7 +243,10 @@ func (v *view) open(ctx context.Context, asked []string, only []int) error {
 			}
 		}
 	}
-	return joinLines(errs...)
+	if len(errs) == 0 && len(v.partitions) > 0 {
+		return nil
+	}
+	return joinLines(append(v.unseen, errs...)...)
 }
 
 // topics are the delay topics that are looked at, with commas between them.
@@ -293,7 +297,7 @@ func (v *view) each(ctx context.Context, fn func(*ahead.Looked)) error {
 	v.Progress = bar.add
 	work := make(chan partitionOf)
 	var mu sync.Mutex
-	var all problemsOf
+	all := problemsOf{errs: slices.Clone(v.unseen)}
 	var wg sync.WaitGroup
 	for range min(atOnceRead, len(v.partitions)) {
 		wg.Go(func() {

@@ -371,8 +371,8 @@ func TestReschedule(t *testing.T) {
 			t.Errorf("%s stands for %s with %v", r.Value, all[i].Value, h)
 		}
 	}
-	if _, err := command(t, "", "reschedule", first, "--for", "3h", "-c", config); err == nil || !strings.Contains(err.Error(), "does not wait: replaced by offset 4") {
-		t.Errorf("once more: %v", err)
+	if _, err := command(t, "", "reschedule", first, "--for", "3h", "-c", config); exitCode(err) != 1 || !strings.Contains(err.Error(), "does not wait: replaced by offset 4") {
+		t.Errorf("once more: exit code %d, %v", exitCode(err), err)
 	}
 	stop, _ := start(t, addr, t.TempDir(), "-c", config)
 	delivered := fetch(t, addr, "orders", 2)

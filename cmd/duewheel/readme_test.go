@@ -97,7 +97,7 @@ func TestReadmeLinesAreRun(t *testing.T) {
 	}
 	by := map[string]string{ // by how they begin
 		"./duewheel ": "TestReadmeAsWritten", "go run ./cmd/duewheel demo": "TestDemoEndsByItself",
-		"go build ": "integration/clients TestLinesOfReadme", "echo value | kcat ": "the same", "kafka-topics.sh ": "integration TestReadmeMakesATarget",
+		"go build ": "integration/clients TestLinesOfReadme", "echo value | kcat ": "the same", "kafka-topics.sh ": "integration TestReadmeAsOneScript",
 	}
 	lines := readmeLines(t)
 	for _, line := range lines {

@@ -112,7 +112,7 @@ func (v *view) onlyOne(name string, found []*foundRecord) (*foundRecord, error) 
 	}
 	if one.other || one.fate.State != ahead.IsPending {
 		_, text := v.says(one)
-		return nil, fmt.Errorf("%s does not wait: %s", name, text)
+		return nil, findings{fmt.Errorf("%s does not wait: %s", name, text)}
 	}
 	if route := v.routes[one.got.Topic]; one.blind && (route == nil || route.ReplacesLate) {
 		return nil, fmt.Errorf("whether %s waits is not known: what lies before it was not read within %v, and may have its id, or be what it replaces. Its route delivers a replacement whatever it finds (on_late_replace), or is not known (-c)",

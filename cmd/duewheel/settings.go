@@ -23,7 +23,8 @@ type settings struct {
 	Rack string `key:"kafka.rack"`
 
 	// Compression is how records are compressed that are written. Some services refuse one of them. A record fits into a topic when
-	// it does as compressed by this, so choose none that compresses less than what your producers use.
+	// it does as compressed by this, so choose none that compresses less than what your producers use. Consumers of targets have to read it: not all read
+	// snappy by themselves (docs/requests.md).
 	Compression string `key:"kafka.compression" default:"snappy" words:"none gzip snappy lz4 zstd"`
 
 	TLS  tlsSettings  `key:"kafka.tls"`

@@ -135,8 +135,8 @@ func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verif
 		flag string
 		is   time.Duration
 		min  time.Duration
-	}{{"grace", o.grace, time.Second}, {"late", o.late, 0}, {"cancels-within", o.heard, 0}, {"every", o.every, time.Second}} {
-		if d.is < d.min {
+	}{{"grace", o.grace, time.Second}, {"late", o.late, time.Millisecond}, {"cancels-within", o.heard, time.Millisecond}, {"every", o.every, time.Second}} {
+		if cmd.Flags().Changed(d.flag) && d.is < d.min { // 0 would be as if the flag were not there, and of nothing it would be said that it is late
 			errs = append(errs, fmt.Errorf("--%s %v: at least %v", d.flag, d.is, d.min))
 		}
 	}

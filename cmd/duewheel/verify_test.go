@@ -274,6 +274,8 @@ func TestVerifyExitCodes(t *testing.T) {
 		{[]string{"-c", config, "--memory", "999999999999TiB"}, "--memory 999999999999TiB: a size of at least 16MiB"},
 		{[]string{"-c", config, "--show", "99999999999999999999"}, `--show "99999999999999999999": a whole number`},
 		{[]string{"-c", config, "--late", "-1s"}, `--late "-1s": "-1s" is negative`},
+		{[]string{"-c", config, "--late", "0"}, "--late 0s: at least 1ms"},
+		{[]string{"-c", config, "--cancels-within", "0s"}, "--cancels-within 0s: at least 1ms"},
 		{[]string{"-c", config, "--route", ""}, "--route is empty"},
 		{[]string{"-c", config, "--route", "other"}, "--route other is not the delay topic"},
 		{[]string{"-c", config, "-o", "xml"}, "-o xml: text or json"},
