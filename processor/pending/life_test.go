@@ -494,6 +494,6 @@ func (v *life) gone(happened bool) {
 		passed := bit(v.committed.Offset) - 1
 		v.soon |= v.accepted &^ passed // it was told, and may be again
 		v.accepted &= passed
-		maps.DeleteFunc(v.takenBy, func(of, _ int64) bool { return v.resolved&^v.deadLettered&bit(of) == 0 }) // that may be seen now, and had not been
+		maps.DeleteFunc(v.takenBy, func(of, _ int64) bool { return v.resolved&bit(of) == 0 || v.resolvedItself(of) })
 	}
 }

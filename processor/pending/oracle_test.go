@@ -63,6 +63,11 @@ func (v *life) named(below int64) (named mask) {
 	return named
 }
 
+// resolvedItself reports whether a resolve record says of a record that nothing has taken it away, whether an owner could see that or not.
+func (v *life) resolvedItself(of int64) bool {
+	return slices.ContainsFunc(v.log, func(e entry) bool { return e.what == resolveOf && e.of == of && e.from < 0 })
+}
+
 // conclude takes in what a record has done to the one that it names, and fails if it says what is not so.
 func (v *life) conclude(it *Item) {
 	if v.isCopy(it.Offset) {
