@@ -76,10 +76,10 @@ func TestCopiedByAnotherGroup(t *testing.T) {
 		want := request
 		if c.want == (Copy{}) {
 			want = c.headers
-		} else if name == "a copy of the retry of a third group" {
-			want = c.headers[:len(c.headers)-2]
+		} else if n := slices.IndexFunc(c.headers, func(h kgo.RecordHeader) bool { return h.Key == HeaderRetry }); n >= 0 { // it says by what names it was read
+			want = c.headers[:n+1]
 		}
-		same := slices.EqualFunc(got, want, func(a, b kgo.RecordHeader) bool { return a.Key == b.Key && string(a.Value) == string(b.Value) })
+		same := slices.EqualFunc(got, want, sameHeader)
 		if is != (c.want != Copy{}) || as != c.want || !same {
 			t.Errorf("%s: %v, %+v, want %+v; headers %v", name, is, as, c.want, got)
 		}
@@ -165,4 +165,61 @@ func TestForwardedByAnotherGroup(t *testing.T) {
 			t.Errorf("%s: %+v, %v", value, q, err)
 		}
 	}
+}
+
+// A retry that is adopted says by which names it was read, and is read by them, whichever the group has that adopts it: so do copies of it, and what that tries again, for it and
+// for a third group.
+func TestAdoptedRetryKeepsItsNames(t *testing.T) {
+	kinds := []string{"p1", "p1!", "p1!pe^x-wheel-", "p1~5000", "r1+10000+2000+3600000+200", "r1+5000+1000+5000+0^x-wheel-"}
+	theirs, third := NewMark(ours.id, "before", ours.number), NewMark(ours.id, "third", ours.number)
+	for _, was := range kinds {
+		by := parser(t, was)
+		request := headers("trace", "7", by.Name(HeaderUntil), "1767225605123", by.Name(HeaderTargetTopic), "later", by.Name(HeaderExpires), "1767225699000", by.Name(HeaderAttempt), "3")
+		first := Origin{Offset: 7, Timestamp: T, Due: T + by.Jitter(ours, 7)}
+		tried, _ := AppendRetry(nil, request, theirs, Retry{Due: T + 60_000, Attempt: 2, Origin: first, Names: NamesOf(by)}, nil)
+		copied, _ := AppendCopy(nil, tried, theirs, Copy{Seq: 12, Due: T + 60_000, Timestamp: T, From: 12}, nil)
+		var want Request
+		if err := by.Again(&want, request, Stamp{Millis: T}, first.Due, 7, &ours); err != nil || string(want.Target) != "later" {
+			t.Fatalf("%s: %+v, %v", was, want, err)
+		}
+		for _, spec := range kinds {
+			p := parser(t, Adopting(spec, 20))
+			reads := func(how string, m Mark, hs []kgo.RecordHeader, offset int64) []kgo.RecordHeader {
+				t.Helper()
+				written, c, is := m.StandsFor(p, hs, offset)
+				var got Request
+				if err := p.Again(&got, written, Stamp{Millis: T}, c.Due, c.Seq, &m); !is || err != nil || c.Seq != 7 || c.Due != first.Due {
+					t.Fatalf("written by %s, read by %s, %s: %v, %+v, %v", was, spec, how, is, c, err)
+				}
+				if string(got.Target) != "later" || got.Kind != KindRequest || got.Retry || got.Expires != want.Expires || got.Round != want.Round || got.Jitter != want.Jitter || got.AtOnce {
+					t.Errorf("written by %s, read by %s, %s: %+v, want %+v", was, spec, how, got, want)
+				}
+				if q, err := p.Parse(written, Stamp{Millis: T}, c.Seq, m); err != nil || string(q.Target) != "later" {
+					t.Errorf("written by %s, read by %s, %s and whole: %+v, %v", was, spec, how, q, err)
+				}
+				if name, want := ParserOf(p, written, c.Seq, &m).Name(HeaderDue), by.Name(HeaderDue); name != want {
+					t.Errorf("written by %s, read by %s, %s: its names are those of %s, want %s", was, spec, how, name, want)
+				}
+				if as, _, again := m.Written(written, c.Seq); again || !slices.EqualFunc(as, request, sameHeader) {
+					t.Errorf("written by %s, read by %s, %s: it was written as %v, want %v", was, spec, how, as, request)
+				}
+				return written
+			}
+			reads("copied", ours, copied, 25)
+			written := reads("tried", ours, tried, 12)
+			own, _ := AppendCopy(nil, written, ours, Copy{Seq: 7, Due: first.Due, Timestamp: T, From: 12}, nil)
+			reads("carried", ours, own, 27)
+			reads("carried, by a third group", third, own, 27)
+			as, _, _ := ours.Written(written, 7)
+			again, _ := AppendRetry(nil, as, ours, Retry{Due: T + 90_000, Attempt: 1, Origin: first, Names: NamesOf(ParserOf(p, written, 7, &ours))}, nil)
+			if q, err := p.Parse(again, Stamp{Millis: T}, 28, ours); err != nil || string(q.Target) != "later" || q.Expires != want.Expires || q.Round != want.Round {
+				t.Errorf("written by %s, tried again by %s: %+v, %v", was, spec, q, err)
+			}
+			reads("tried again, by a third group", third, again, 28)
+		}
+	}
+}
+
+func sameHeader(a, b kgo.RecordHeader) bool {
+	return a.Key == b.Key && string(a.Value) == string(b.Value)
 }

@@ -40,7 +40,7 @@ func AppendRetry(dst, in []kgo.RecordHeader, m Mark, r Retry, buf []byte) ([]kgo
 }
 
 // Written returns what a record at an offset was tried as before, if it is a retry of ours, and
-// its headers as the producer of the request, or of a cancel that was forwarded, wrote them.
+// its headers as the producer of the request, or of a cancel that was forwarded, wrote them, whichever group has tried it.
 func (m Mark) Written(headers []kgo.RecordHeader, offset int64) (written []kgo.RecordHeader, r Retry, retried bool) {
 	last := len(headers) - 1
 	if last < 0 || headers[last].Key != HeaderRetry && headers[last].Key != HeaderForwarded {
@@ -51,6 +51,9 @@ func (m Mark) Written(headers []kgo.RecordHeader, offset int64) (written []kgo.R
 			headers = headers[:last]
 		}
 		return headers, Retry{}, false
+	}
+	if _, is := m.adopted(headers, offset); is {
+		return headers[:last], Retry{}, false
 	}
 	r, who := m.retry(headers[last].Value, offset)
 	if who != thisGroup {
@@ -110,11 +113,14 @@ func ParserOf(p *Parser, headers []kgo.RecordHeader, offset int64, m *Mark) *Par
 	if last < 0 || headers[last].Key != HeaderRetry {
 		return p
 	}
-	r, who := m.retry(headers[last].Value, offset)
-	if who != thisGroup {
+	said, is := m.adopted(headers, offset)
+	if r, who := m.retry(headers[last].Value, offset); who == thisGroup {
+		said, is = r.Names, true
+	}
+	if !is {
 		return p
 	}
-	names, failed := strings.CutPrefix(r.Names, forRetry)
+	names, failed := strings.CutPrefix(said, forRetry)
 	rest, aliases, prefix, ok := cutAliases(Spec(0) + names)
 	jitter, _ := parseCount([]byte(strings.TrimPrefix(rest, Spec(0)+"~")))
 	if !ok || aliases == p.aliases && prefix == p.ours() && jitter == p.jitter && failed == p.retries() {
