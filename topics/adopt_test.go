@@ -183,6 +183,9 @@ func TestAdoptedRetryKeepsItsNames(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", was, want, err)
 		}
 		for _, spec := range kinds {
+			if q, err := parser(t, spec).Parse(tried, Stamp{Millis: T}, 7, ours); err != nil || q.Kind != KindOfAnotherGroup {
+				t.Errorf("written by %s, and in the log where it says that its request was, it is %+v, %v for %s", was, q, err, spec)
+			}
 			p := parser(t, Adopting(spec, 20))
 			reads := func(how string, m Mark, hs []kgo.RecordHeader, offset int64) []kgo.RecordHeader {
 				t.Helper()
