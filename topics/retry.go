@@ -32,11 +32,16 @@ func AppendRetry(dst, in []kgo.RecordHeader, m Mark, r Retry, buf []byte) ([]kgo
 	w := writer{headers: append(dst, in...), buf: buf}
 	start := len(w.buf)
 	w.buf = m.appendTo(w.buf, r.Origin.Offset, max(r.Origin.Timestamp, -1), r.Origin.Due, int64(r.Attempt), r.Due)
-	if r.Names != "" {
-		w.buf = append(append(w.buf, ':'), r.Names...)
-	}
+	w.names(r.Names)
 	w.take(HeaderRetry, start)
 	return w.headers, w.buf
+}
+
+// names appends what is said of names behind numbers.
+func (w *writer) names(names string) {
+	if names != "" {
+		w.buf = append(append(w.buf, ':'), names...)
+	}
 }
 
 // Written returns what a record at an offset was tried as before, if it is a retry of ours, and
@@ -80,7 +85,7 @@ func (m Mark) retry(value []byte, offset int64) (Retry, author) {
 	return r, thisGroup
 }
 
-// cutNames takes off what AppendRetry writes behind the mark what it says of names.
+// cutNames takes off what AppendRetry and AppendCopy say of names, behind the mark.
 func cutNames(b []byte) (numbers []byte, names string) {
 	at := bytes.LastIndexByte(b, ':') + 1
 	if at == 0 || at == len(b) || strings.IndexByte("!^~"+forRetry, b[at]) < 0 {
