@@ -65,8 +65,8 @@ func (m Mark) StandsFor(p *Parser, headers []kgo.RecordHeader, offset int64) (wr
 	if written, c, is = theirs.Copied(headers, offset); is {
 		at = c.Seq
 	}
-	if _, r, retried := theirs.Written(written, at); retried {
-		c.Names = r.Names
+	if tried, r, retried := theirs.Written(written, at); retried {
+		written, c.Names = tried, r.Names
 		c.Seq, c.Timestamp, c.Due = r.Origin.Offset, r.Origin.Timestamp, r.Origin.Due
 		if r.Attempt == 0 && c.Due == AtOnce { // it was not due before
 			c.Due = r.Due
