@@ -12,8 +12,8 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// triedByOthers is what another group has tried to deliver of a request that has left the log, by names that are not those of today, and with a jitter of five seconds.
-func triedByOthers(t *testing.T, target string, due int64) *kgo.Record {
+// leftByOthers is what another group has carried, or tried to deliver, of a request that has left the log, by names that are not those of today, and with a jitter of five seconds.
+func leftByOthers(t *testing.T, carried bool, target string, due int64) *kgo.Record {
 	t.Helper()
 	p, err := topics.ParserFor("p1~5000^x-wheel-")
 	if err != nil {
@@ -21,9 +21,12 @@ func triedByOthers(t *testing.T, target string, due int64) *kgo.Record {
 	}
 	r := req(11, due, target)
 	r.Headers = []kgo.RecordHeader{{Key: "trace", Value: []byte("7")}, {Key: "x-wheel-until", Value: r.Headers[0].Value}, {Key: "x-wheel-target-topic", Value: []byte(target)}}
-	first := topics.Origin{Offset: 4, Timestamp: testNow - 9000, Due: due + p.Jitter(testMark, 4)}
-	r.Headers, _ = topics.AppendRetry(nil, r.Headers, topics.NewMark(testID.Short(), "others", testTP.Partition),
-		topics.Retry{Due: testNow + 9000, Attempt: 3, Origin: first, Names: topics.NamesOf(p)}, nil)
+	first, theirs := topics.Origin{Offset: 4, Timestamp: testNow - 9000, Due: due + p.Jitter(testMark, 4)}, topics.NewMark(testID.Short(), "others", testTP.Partition)
+	if carried {
+		r.Headers, _ = topics.AppendCopy(nil, r.Headers, theirs, topics.Copy{Seq: 4, Due: first.Due, Timestamp: first.Timestamp, From: 8, Names: topics.NamesOf(p)}, nil)
+		return r
+	}
+	r.Headers, _ = topics.AppendRetry(nil, r.Headers, theirs, topics.Retry{Due: testNow + 9000, Attempt: 3, Origin: first, Names: topics.NamesOf(p)}, nil)
 	return r
 }
 
@@ -42,19 +45,22 @@ func (l *lane) adopting(t *testing.T) *partition {
 	return p
 }
 
-// What is adopted is delivered, dead-lettered and tried again by the names that its request was written with, and as that was written.
+// What is adopted is delivered and dead-lettered by the names that its request was written with, and as that was written.
 func TestAdoptedByItsNames(t *testing.T) {
 	for _, c := range []struct {
 		target  string
+		carried bool
 		kind    outputKind
 		headers []string
 	}{
-		{"orders", outDelivered, []string{"trace", "delay-due", "delay-source"}},
-		{"elsewhere", outDeadLetter, []string{"trace", "x-wheel-until", "x-wheel-target-topic"}},
+		{"orders", false, outDelivered, []string{"trace", "delay-due", "delay-source"}},
+		{"orders", true, outDelivered, []string{"trace", "delay-due", "delay-source"}},
+		{"elsewhere", false, outDeadLetter, []string{"trace", "x-wheel-until", "x-wheel-target-topic"}},
+		{"elsewhere", true, outDeadLetter, []string{"trace", "x-wheel-until", "x-wheel-target-topic"}},
 	} {
 		l, w := testCluster(t)
 		readyTurn(t, l, w) // for what is known of its targets
-		tn := l.turnOf(t, w, l.adopting(t), triedByOthers(t, c.target, testNow-5000))
+		tn := l.turnOf(t, w, l.adopting(t), leftByOthers(t, c.carried, c.target, testNow-5000))
 		tn.renderParts(t.Context(), tn.parts)
 		if len(tn.render.outputs) == 0 || tn.render.outputs[0].kind != c.kind {
 			t.Fatalf("%s: outputs are %+v", c.target, tn.render.outputs)
@@ -81,7 +87,7 @@ func TestAdoptedIsToldOf(t *testing.T) {
 	l, w := testCluster(t, auditing)
 	l.auditIs(targets.Ready)
 	readyTurn(t, l, w)
-	p, far := l.adopting(t), triedByOthers(t, "orders", testNow+60_000)
+	p, far := l.adopting(t), leftByOthers(t, false, "orders", testNow+60_000)
 	by, err := topics.ParserFor("p1~5000")
 	if err != nil {
 		t.Fatal(err)
