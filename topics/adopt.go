@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,7 +52,7 @@ func (q *Request) inherit(p *Parser, name []byte, m Mark, writtenBy int64) {
 }
 
 // StandsFor is Copied, also of what another group has written and a parser adopts. Of a retry it is a copy of what was tried, due when that was
-// due first: so whatever stands for one record has one key.
+// due first: so whatever stands for one record has one key. What is adopted has a retry header of that group behind its own, which says by what names it was read (adopted).
 func (m Mark) StandsFor(p *Parser, headers []kgo.RecordHeader, offset int64) (written []kgo.RecordHeader, c Copy, is bool) {
 	if written, c, is = m.Copied(headers, offset); is || p.adopts == 0 {
 		return written, c, is
@@ -65,6 +66,7 @@ func (m Mark) StandsFor(p *Parser, headers []kgo.RecordHeader, offset int64) (wr
 		at = c.Seq
 	}
 	if tried, r, retried := theirs.Written(written, at); retried {
+		written, c.Names = tried, r.Names
 		c.Seq, c.Timestamp, c.Due = r.Origin.Offset, r.Origin.Timestamp, r.Origin.Due
 		if r.Attempt == 0 && c.Due == AtOnce { // it was not due before
 			c.Due = r.Due
@@ -72,12 +74,34 @@ func (m Mark) StandsFor(p *Parser, headers []kgo.RecordHeader, offset int64) (wr
 		if !is {
 			c.From = c.Seq
 		}
-		written, is = tried, true
+		is = true
 	}
 	if !is || c.Seq >= p.adopts || c.Due < 1 {
 		return headers, Copy{}, false
 	}
+	if _, says := m.adopted(written, c.Seq); !says {
+		if names, said := theirs.adopted(written, c.Seq); said { // by this group, which has got its name back
+			written, c.Names = written[:len(written)-1], names
+		}
+		written, _ = AppendRetry(slices.Clip(written), nil, theirs, Retry{Due: c.Due, Origin: Origin{Offset: c.Seq, Timestamp: c.Timestamp, Due: c.Due}, Names: c.Names}, nil)
+	}
 	return written, c, true
+}
+
+// adopted tells whether headers are those of a record that stands for the request at an offset, as another group had tried or carried that, and what they say of names
+// (NamesOf). In the log none are so: what a group tries again lies behind what it stands for.
+func (m Mark) adopted(headers []kgo.RecordHeader, offset int64) (names string, is bool) {
+	last := len(headers) - 1
+	if last < 0 || headers[last].Key != HeaderRetry {
+		return "", false
+	}
+	who, rest := m.author(headers[last].Value)
+	if who != anotherGroup {
+		return "", false
+	}
+	var n [5]int64
+	numbers, names := cutNames(rest)
+	return names, parseNumbers(numbers, n[:]) && n[0] == offset
 }
 
 // another is the mark of the other group that has written a copy or a retry into this partition.

@@ -53,33 +53,36 @@ func TestCopiedByAnotherGroup(t *testing.T) {
 		headers []kgo.RecordHeader
 		want    Copy // zero: it is none
 	}{
-		"a copy":                               {copied(theirs, request, Copy{7, due, written, 7}), Copy{7, due, written, 7}},
-		"a copy of a copy":                     {copied(theirs, request, Copy{7, due, written, 25}), Copy{7, due, written, 25}},
-		"the last that is gone":                {copied(theirs, request, Copy{19, due, written, 19}), Copy{19, due, written, 19}},
-		"of what is there":                     {copied(theirs, request, Copy{20, due, written, 20}), Copy{}},
-		"without a timestamp":                  {copied(theirs, request, Copy{7, due, -1, 7}), Copy{7, due, -1, 7}},
-		"a retry":                              {tried(theirs, 2, origin), Copy{7, due, written, 7}},
-		"before the first attempt":             {tried(theirs, 0, Origin{7, written, 1}), Copy{7, again, written, 7}},
-		"put off for want of a letter box":     {tried(theirs, 0, origin), Copy{7, due, written, 7}},
+		"a copy":                               {copied(theirs, request, Copy{7, due, written, 7, ""}), Copy{7, due, written, 7, ""}},
+		"a copy of a copy":                     {copied(theirs, request, Copy{7, due, written, 25, ""}), Copy{7, due, written, 25, ""}},
+		"the last that is gone":                {copied(theirs, request, Copy{19, due, written, 19, ""}), Copy{19, due, written, 19, ""}},
+		"of what is there":                     {copied(theirs, request, Copy{20, due, written, 20, ""}), Copy{}},
+		"without a timestamp":                  {copied(theirs, request, Copy{7, due, -1, 7, ""}), Copy{7, due, -1, 7, ""}},
+		"a retry":                              {tried(theirs, 2, origin), Copy{7, due, written, 7, ""}},
+		"before the first attempt":             {tried(theirs, 0, Origin{7, written, 1}), Copy{7, again, written, 7, ""}},
+		"put off for want of a letter box":     {tried(theirs, 0, origin), Copy{7, due, written, 7, ""}},
 		"a retry of what is there":             {tried(theirs, 2, Origin{20, written, due}), Copy{}},
 		"a retry due at no instant":            {tried(theirs, 2, Origin{7, written, 0}), Copy{}},
-		"a copy of a retry":                    {copied(theirs, tried(theirs, 2, origin), Copy{12, again, written + 5, 12}), Copy{7, due, written, 12}},
-		"a copy of a retry of what is there":   {copied(theirs, tried(theirs, 2, Origin{20, written, due}), Copy{25, again, written + 5, 25}), Copy{}},
-		"a copy of the retry of a third group": {copied(theirs, tried(NewMark(ours.id, "third", ours.number), 2, origin), Copy{12, again, written + 5, 12}), Copy{12, again, written + 5, 12}},
-		"of another partition":                 {copied(theirs.In(9), request, Copy{7, due, written, 7}), Copy{}},
+		"a copy of a retry":                    {copied(theirs, tried(theirs, 2, origin), Copy{12, again, written + 5, 12, ""}), Copy{7, due, written, 12, ""}},
+		"a copy of a retry of what is there":   {copied(theirs, tried(theirs, 2, Origin{20, written, due}), Copy{25, again, written + 5, 25, ""}), Copy{}},
+		"a copy of the retry of a third group": {copied(theirs, tried(NewMark(ours.id, "third", ours.number), 2, origin), Copy{12, again, written + 5, 12, ""}), Copy{12, again, written + 5, 12, ""}},
+		"of another partition":                 {copied(theirs.In(9), request, Copy{7, due, written, 7, ""}), Copy{}},
 		"a request":                            {request, Copy{}},
 		"nothing":                              {nil, Copy{}},
-		"of ours":                              {copied(ours, request, Copy{25, due, written, 25}), Copy{25, due, written, 25}},
+		"of ours":                              {copied(ours, request, Copy{25, due, written, 25, ""}), Copy{25, due, written, 25, ""}},
 	} {
 		p := &Parser{adopts: 20}
 		got, as, is := ours.StandsFor(p, c.headers, 30)
-		want := request
+		want, adopted := request, false
 		if c.want == (Copy{}) {
 			want = c.headers
 		} else if name == "a copy of the retry of a third group" {
 			want = c.headers[:len(c.headers)-2]
 		}
-		same := slices.EqualFunc(got, want, func(a, b kgo.RecordHeader) bool { return a.Key == b.Key && string(a.Value) == string(b.Value) })
+		if _, adopted = ours.adopted(got, as.Seq); adopted {
+			got = got[:len(got)-1]
+		}
+		same := slices.EqualFunc(got, want, sameHeader) && adopted == (is && name != "of ours")
 		if is != (c.want != Copy{}) || as != c.want || !same {
 			t.Errorf("%s: %v, %+v, want %+v; headers %v", name, is, as, c.want, got)
 		}
@@ -165,4 +168,67 @@ func TestForwardedByAnotherGroup(t *testing.T) {
 			t.Errorf("%s: %+v, %v", value, q, err)
 		}
 	}
+}
+
+// What is adopted says by which names its request was written, and is read by them, whichever the group has that adopts it: so do copies of it, and what that group tries again,
+// for it, for a third one and for the first, if that comes back.
+func TestAdoptedKeepsItsNames(t *testing.T) {
+	kinds := []string{"p1", "p1!", "p1!pe^x-wheel-", "p1~5000", "r1+10000+2000+3600000+200", "r1+5000+1000+5000+0^x-wheel-"}
+	theirs, third := NewMark(ours.id, "before", ours.number), NewMark(ours.id, "third", ours.number)
+	for _, was := range kinds {
+		by := parser(t, was)
+		request := headers("trace", "7", by.Name(HeaderUntil), "1767225605123", by.Name(HeaderTargetTopic), "later", by.Name(HeaderExpires), "1767225699000", by.Name(HeaderAttempt), "3")
+		first := Origin{Offset: 7, Timestamp: T, Due: T + by.Jitter(ours, 7)}
+		tried, _ := AppendRetry(nil, request, theirs, Retry{Due: T + 60_000, Attempt: 2, Origin: first, Names: NamesOf(by)}, nil)
+		copied, _ := AppendCopy(nil, tried, theirs, Copy{Seq: 12, Due: T + 60_000, Timestamp: T, From: 12, Names: NamesOf(by)}, nil)
+		carried, _ := AppendCopy(nil, request, theirs, Copy{Seq: 7, Due: first.Due, Timestamp: T, From: 9, Names: NamesOf(by)}, nil)
+		var want Request
+		if err := by.Again(&want, request, Stamp{Millis: T}, first.Due, 7, &ours); err != nil || string(want.Target) != "later" {
+			t.Fatalf("%s: %+v, %v", was, want, err)
+		}
+		for _, spec := range kinds {
+			if q, err := parser(t, spec).Parse(tried, Stamp{Millis: T}, 7, ours); err != nil || q.Kind != KindOfAnotherGroup {
+				t.Errorf("written by %s, and in the log where it says that its request was, it is %+v, %v for %s", was, q, err, spec)
+			}
+			p := parser(t, Adopting(spec, 20))
+			reads := func(how string, m Mark, hs []kgo.RecordHeader, offset int64) []kgo.RecordHeader {
+				t.Helper()
+				written, c, is := m.StandsFor(p, hs, offset)
+				var got Request
+				if err := p.Again(&got, written, Stamp{Millis: T}, c.Due, c.Seq, &m); !is || err != nil || c.Seq != 7 || c.Due != first.Due {
+					t.Fatalf("written by %s, read by %s, %s: %v, %+v, %v", was, spec, how, is, c, err)
+				}
+				if string(got.Target) != "later" || got.Kind != KindRequest || got.Retry || got.Expires != want.Expires || got.Round != want.Round || got.Jitter != want.Jitter || got.AtOnce {
+					t.Errorf("written by %s, read by %s, %s: %+v, want %+v", was, spec, how, got, want)
+				}
+				if q, err := p.Parse(written, Stamp{Millis: T}, c.Seq, m); err != nil || string(q.Target) != "later" {
+					t.Errorf("written by %s, read by %s, %s and whole: %+v, %v", was, spec, how, q, err)
+				}
+				if name, want := ParserOf(p, written, c.Seq, &m).Name(HeaderDue), by.Name(HeaderDue); name != want {
+					t.Errorf("written by %s, read by %s, %s: its names are those of %s, want %s", was, spec, how, name, want)
+				}
+				if as, _, again := m.Written(written, c.Seq); again || !slices.EqualFunc(as, request, sameHeader) {
+					t.Errorf("written by %s, read by %s, %s: it was written as %v, want %v", was, spec, how, as, request)
+				}
+				return written
+			}
+			for how, hs := range map[string][]kgo.RecordHeader{"tried": tried, "carried": carried, "tried and carried": copied} {
+				written := reads(how, ours, hs, 25)
+				own, _ := AppendCopy(nil, written, ours, Copy{Seq: 7, Due: first.Due, Timestamp: T, From: 25, Names: NamesOf(ParserOf(p, written, 7, &ours))}, nil)
+				reads(how+", and carried", ours, own, 27)
+				reads(how+", and carried, by a third group", third, own, 27)
+				reads(how+", and carried, by the first group", theirs, own, 27)
+				as, _, _ := ours.Written(written, 7)
+				again, _ := AppendRetry(nil, as, ours, Retry{Due: T + 90_000, Attempt: 1, Origin: first, Names: NamesOf(ParserOf(p, written, 7, &ours))}, nil)
+				if q, err := p.Parse(again, Stamp{Millis: T}, 28, ours); err != nil || string(q.Target) != "later" || q.Expires != want.Expires || q.Round != want.Round {
+					t.Errorf("written by %s, %s and tried again by %s: %+v, %v", was, how, spec, q, err)
+				}
+				reads(how+" and tried again, by a third group", third, again, 28)
+			}
+		}
+	}
+}
+
+func sameHeader(a, b kgo.RecordHeader) bool {
+	return a.Key == b.Key && string(a.Value) == string(b.Value)
 }

@@ -186,9 +186,10 @@
 // the same partition, so that the log below it can be deleted. It is no request of its own:
 // what it asks for was read when the first was, and the parser of that offset reads it again.
 // Its own timestamp is that of its appending, by which retention judges it. Where it is
-// not ours, it still is the request that it was.
+// not ours, it still is the request that it was. Names are those of a retry: a group that adopts
+// the copy reads it by them.
 //
-//	delay-seq       <mark>:<seq, the first offset>:<its due time>:<its timestamp>
+//	delay-seq       <mark>:<seq, the first offset>:<its due time>:<its timestamp>[:<names>]
 //	delay-from      the offset that it was copied from, decimal
 //
 // # Failure

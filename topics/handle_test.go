@@ -40,6 +40,7 @@ func TestParseNames(t *testing.T) {
 		{"forwarded by us", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1a:billing:3:4:41:700"), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true, Forwarded: true, WrittenBy: 700}},
 		{"forwarded by us, in a form that is not ours", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1a:billing:3:4:41"), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true}},
 		{"forwarded by another group", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1a:orders:3:4:41:700"), Request{Kind: KindOfAnotherGroup, Partition: -1}},
+		{"forwarded by another group, which has other names", headers("x-wheel-cancel", here.String(), "delay-forwarded", "a8098c1a:orders:3:4:41:700"), Request{Kind: KindOfAnotherGroup, Partition: -1}},
 		{"forwarded in another topic", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1b:billing:3:4:41:700"), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true}},
 		{"a replacement", headers("delay-until", "1767225605123", "delay-replace", here.String()), Request{Due: T, Partition: -1, Handle: here, Here: true, Replaces: true}},
 		{"a replacement that is tried again", headers("delay-until", "1", "delay-replace", here.String(), "delay-retry", "a8098c1a:billing:3:7:1:1:1:1767225605123"),

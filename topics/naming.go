@@ -19,6 +19,10 @@ func (p *Parser) naming(q *Request, headers []kgo.RecordHeader, at *[fields]int3
 			q.Forwarded, q.WrittenBy = who == thisGroup && writtenBy >= 0, max(writtenBy, 0)
 		}
 	case at[fieldForwarded] != 0:
+		if who, _ := m.forwarded(value(headers, at[fieldForwarded])); who == anotherGroup && at[fieldForwarded] == int32(len(headers)) { // which has other names
+			q.Kind = KindOfAnotherGroup
+			return nil
+		}
 		return refuse(CodeUnsupportedHeader, StageParse, HeaderForwarded, value(headers, at[fieldForwarded]), "only duewheel writes this header")
 	case len(replace) > 0:
 		name, raw = HeaderReplace, replace

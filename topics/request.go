@@ -197,7 +197,12 @@ func (p *Parser) Again(q *Request, headers []kgo.RecordHeader, written Stamp, du
 // parse is ParseInto; due is above zero when it is known already.
 func (q *Request) parse(p *Parser, headers []kgo.RecordHeader, written Stamp, offset int64, m *Mark, due int64) error {
 	*q = Request{Partition: -1, Target: p.target}
-	p = ParserOf(p, headers, offset, m)
+	if last := len(headers) - 1; last >= 0 && headers[last].Key == HeaderRetry {
+		p = ParserOf(p, headers, offset, m)
+		if _, is := m.adopted(headers, offset); is && (due != 0 || offset < p.adopts) { // else it is made up, and passed over
+			headers = headers[:last]
+		}
+	}
 	var n headerMap
 	if r := p.understand(q, &n, headers, written, offset, m, due); r != nil {
 		r.Header = n.writtenAs(r.Header, headers)

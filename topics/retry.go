@@ -32,15 +32,20 @@ func AppendRetry(dst, in []kgo.RecordHeader, m Mark, r Retry, buf []byte) ([]kgo
 	w := writer{headers: append(dst, in...), buf: buf}
 	start := len(w.buf)
 	w.buf = m.appendTo(w.buf, r.Origin.Offset, max(r.Origin.Timestamp, -1), r.Origin.Due, int64(r.Attempt), r.Due)
-	if r.Names != "" {
-		w.buf = append(append(w.buf, ':'), r.Names...)
-	}
+	w.names(r.Names)
 	w.take(HeaderRetry, start)
 	return w.headers, w.buf
 }
 
+// names appends what is said of names behind numbers.
+func (w *writer) names(names string) {
+	if names != "" {
+		w.buf = append(append(w.buf, ':'), names...)
+	}
+}
+
 // Written returns what a record at an offset was tried as before, if it is a retry of ours, and
-// its headers as the producer of the request, or of a cancel that was forwarded, wrote them.
+// its headers as the producer of the request, or of a cancel that was forwarded, wrote them, whichever group has tried it.
 func (m Mark) Written(headers []kgo.RecordHeader, offset int64) (written []kgo.RecordHeader, r Retry, retried bool) {
 	last := len(headers) - 1
 	if last < 0 || headers[last].Key != HeaderRetry && headers[last].Key != HeaderForwarded {
@@ -51,6 +56,9 @@ func (m Mark) Written(headers []kgo.RecordHeader, offset int64) (written []kgo.R
 			headers = headers[:last]
 		}
 		return headers, Retry{}, false
+	}
+	if _, is := m.adopted(headers, offset); is {
+		return headers[:last], Retry{}, false
 	}
 	r, who := m.retry(headers[last].Value, offset)
 	if who != thisGroup {
@@ -77,7 +85,7 @@ func (m Mark) retry(value []byte, offset int64) (Retry, author) {
 	return r, thisGroup
 }
 
-// cutNames takes off what AppendRetry writes behind the mark what it says of names.
+// cutNames takes off what AppendRetry and AppendCopy say of names, behind the mark.
 func cutNames(b []byte) (numbers []byte, names string) {
 	at := bytes.LastIndexByte(b, ':') + 1
 	if at == 0 || at == len(b) || strings.IndexByte("!^~"+forRetry, b[at]) < 0 {
@@ -110,11 +118,14 @@ func ParserOf(p *Parser, headers []kgo.RecordHeader, offset int64, m *Mark) *Par
 	if last < 0 || headers[last].Key != HeaderRetry {
 		return p
 	}
-	r, who := m.retry(headers[last].Value, offset)
-	if who != thisGroup {
+	said, is := m.adopted(headers, offset)
+	if r, who := m.retry(headers[last].Value, offset); who == thisGroup {
+		said, is = r.Names, true
+	}
+	if !is {
 		return p
 	}
-	names, failed := strings.CutPrefix(r.Names, forRetry)
+	names, failed := strings.CutPrefix(said, forRetry)
 	rest, aliases, prefix, ok := cutAliases(Spec(0) + names)
 	jitter, _ := parseCount([]byte(strings.TrimPrefix(rest, Spec(0)+"~")))
 	if !ok || aliases == p.aliases && prefix == p.ours() && jitter == p.jitter && failed == p.retries() {

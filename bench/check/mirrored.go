@@ -22,10 +22,7 @@ func (m mirrors) began(r *kgo.Record) int64 {
 		header      string
 		numbers, at int
 	}{{"delay-retry", 5, 1}, {"delay-seq", 3, 2}} {
-		v := lastOf(r.Headers, said.header)
-		if said.header == "delay-retry" {
-			v = unnamed(v)
-		}
+		v := unnamed(lastOf(r.Headers, said.header))
 		if numbers, is := m.numbers(v, said.numbers); is {
 			if numbers[said.at] < 0 {
 				break

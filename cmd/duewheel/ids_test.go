@@ -115,6 +115,7 @@ func TestCheckSaysThatHeadersAreDropped(t *testing.T) {
 		{"other records", []string{"", "", "", ""}, []string{"17", "17", "18", "18"}, false},
 		{"without keys", []string{"", "", "", ""}, []string{"", "", "", ""}, false},
 		{"written by duewheel", []string{"", "", "", "delay-retry=x"}, []string{"17", "17", "17", "17"}, false},
+		{"carried", []string{"", "", "", "delay-seq=x"}, []string{"17", "17", "17", "17"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

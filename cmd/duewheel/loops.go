@@ -34,7 +34,7 @@ func (s *trips) add(r *kgo.Record) {
 		return
 	}
 	for _, h := range r.Headers {
-		if h.Key == topics.HeaderRetry { // written by duewheel, of a record that was counted
+		if h.Key == topics.HeaderRetry || h.Key == topics.HeaderSeq { // written by duewheel, of a record that was counted
 			return
 		}
 	}

@@ -117,7 +117,7 @@ func TestAdopts(t *testing.T) {
 	}
 }
 
-// What was adopted is carried as it was written, without the headers of the group that has carried it before.
+// What was adopted is carried as it was written, without the headers of the group that has carried it before; but with one that says by what names it was written.
 func TestCarryWhatIsAdopted(t *testing.T) {
 	a := testAdoption(t)
 	p, err := a.assign(a.begins, adoptFrom, adoptTo, adoptTo)
@@ -129,7 +129,11 @@ func TestCarryWhatIsAdopted(t *testing.T) {
 	for place, seq := range map[int64]int64{10: 3, 11: 11, 13: 4, 15: 5} {
 		written, c, is := Carrying{p}.Copy(a.log[place-adoptFrom])
 		want := topics.Copy{Seq: seq, Due: ms(farMs + seq), Timestamp: testNow, From: place}
-		if !is || c != want || len(written) != 2 {
+		headers := 3
+		if seq == 11 {
+			headers = 2
+		}
+		if !is || c != want || len(written) != headers {
 			t.Errorf("of %d: %v, %+v, want %+v; headers %v", place, is, c, want, written)
 		}
 	}
@@ -243,4 +247,46 @@ func TestAdoptsOnceWhatWasPutOff(t *testing.T) {
 	must(t, p.Load(testNow, a.room))
 	a.happened(p.Take(testNow, nil, 100, 1<<20))
 	a.waits(t, p, map[int64]int64{3: 10, 11: 11, 4: 13, 5: 15, 6: end - 1})
+}
+
+// What is carried says by what names its request was written, for a group that adopts it: also where the route has others by then, of copies as of what was tried before.
+func TestCarriedSaysItsNames(t *testing.T) {
+	l := testOwner(t)
+	former := testRoute(true)
+	former.Prefix, former.Jitter = "x-wheel-", 5*time.Second
+	l.route = mustRoute(former)
+	r := req(0, ms(farMs), "orders")
+	for i, name := range []string{"until", "target-topic"} {
+		r.Headers[i].Key = former.Prefix + name
+	}
+	p := l.live(t)
+	l.read(t, p, testNow, r)
+	l.happened(p.Checkpoint())
+	says := func(p *Partition, r *kgo.Record) *kgo.Record {
+		t.Helper()
+		written, c, is := Carrying{p}.Copy(r)
+		if !is || c.Names != "~5000^x-wheel-" {
+			t.Errorf("what lies at %d is carried (%v) with %+v", r.Offset, is, c)
+		}
+		copied := &kgo.Record{Offset: r.Offset + 1, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}
+		copied.Headers, _ = topics.AppendCopy(nil, written, testMark, c, nil)
+		return copied
+	}
+	log := []*kgo.Record{r, says(p, r)}
+	c := p.committed
+	l.route, l.store = mustRoute(testRoute(true)), nil
+	c.Offset = 2
+	p, err := l.assign(c, 0, 2, 2)
+	must(t, err)
+	l.read(t, p, testNow, log...)
+	must(t, p.GoLive(l.room))
+	says(p, log[1])
+
+	tried := &kgo.Record{Offset: 3, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}
+	tried.Headers, _ = topics.AppendRetry(nil, r.Headers, testMark, topics.Retry{Due: ms(2 * farMs), Attempt: 1, Origin: topics.Origin{Timestamp: testNow, Due: ms(farMs)}, Names: "~5000^x-wheel-"}, nil)
+	p = l.live(t)
+	p.Pass(3, 0)
+	l.read(t, p, testNow, tried)
+	l.happened(p.Checkpoint())
+	says(p, tried)
 }

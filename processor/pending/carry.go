@@ -32,6 +32,7 @@ func (p Carrying) Copy(r *kgo.Record) (written []kgo.RecordHeader, c topics.Copy
 		c = topics.Copy{Seq: r.Offset, Due: req.Due, Timestamp: r.Timestamp.UnixMilli()}
 	}
 	c.From = r.Offset
+	c.Names = topics.NamesOf(topics.ParserOf(p.parsers.at(c.Seq), written, c.Seq, &p.Mark))
 	key := state.Key{Due: c.Due, Seq: c.Seq}
 	_, gone := p.gone[key]
 	return written, c, !gone && p.judge.Less(key)

@@ -159,7 +159,7 @@ const (
 func (k copying) stands(cp copyOf, near *sifted) (verdict, error) {
 	lost := k.lost.has(&cp)
 	if cp.stub != (state.Key{}) {
-		return k.remembers(cp, lost)
+		return k.remembers(cp, lost, near)
 	}
 	if _, gone := k.gone[cp.key]; gone {
 		return isNot, nil
@@ -171,8 +171,8 @@ func (k copying) stands(cp copyOf, near *sifted) (verdict, error) {
 	return isSo, moving{&k.window}.keepRun(cp, near)
 }
 
-// remembers reports whether the record of a copy has left a stub, and keeps it if it is to.
-func (k copying) remembers(cp copyOf, leave bool) (verdict, error) {
+// remembers reports whether the record of a copy has left a stub, and keeps it if it is to: what is read behind the copy may take it away.
+func (k copying) remembers(cp copyOf, leave bool, near *sifted) (verdict, error) {
 	has, err := stubs{&k.window}.has(cp.stub, runID(cp.run))
 	switch {
 	case err != nil || has:
@@ -181,6 +181,9 @@ func (k copying) remembers(cp copyOf, leave bool) (verdict, error) {
 		return isNot, nil
 	}
 	stubs{&k.window}.leave(cp.stub, cp.key, cp.at, cp.written, runID(cp.run))
+	if r, is := k.wheel.Remove(wheel.Tick(cp.stub.Due), cp.stub.Seq); is {
+		near.keep(cp.stub, ref(r))
+	}
 	return isSo, nil
 }
 

@@ -98,20 +98,24 @@ func (soughtRecord) means(run []byte) bool { return !isStub(run) }
 func (s soughtRecord) withhold(w *window, key state.Key, run []byte) release {
 	x := counted(key, run)
 	w.ledger.Withhold(key, x.Offset, x.Bytes)
-	return release{kind: releaseRecord, offset: x.Offset, key: key, id: bytes.Clone(runID(run)), bytes: x.Bytes, first: s.standsFor(run)}
+	return release{kind: releaseRecord, offset: x.Offset, key: key, id: bytes.Clone(runID(run)), bytes: x.Bytes, first: s.standsFor(key, run)}
 }
 
-// standsFor is the key of the request that a retry stands for, as its producer has asked for it; zero: it is none, or that is not asked.
-func (s soughtRecord) standsFor(run []byte) state.Key {
+// standsFor is the key of the request that a record stands for, as its producer has asked for it: of a retry, and of what was read by other names than those of the
+// parser that holds there; zero: it is none, or that is not asked.
+func (s soughtRecord) standsFor(key state.Key, run []byte) state.Key {
 	var rec Record
 	if s.mark == nil || rec.Decode(run) != nil {
 		return state.Key{}
 	}
+	holds := s.parsers.at(rec.Offset)
+	by := topics.ParserOf(holds, rec.Headers, rec.Offset, s.mark)
 	if _, of, is := s.mark.Written(rec.Headers, rec.Offset); is {
-		by := topics.ParserOf(s.parsers.at(rec.Offset), rec.Headers, rec.Offset, s.mark)
-		return state.Key{Due: of.Origin.Due - by.Jitter(*s.mark, of.Origin.Offset), Seq: of.Origin.Offset}
+		key = state.Key{Due: of.Origin.Due, Seq: of.Origin.Offset}
+	} else if by == holds {
+		return state.Key{}
 	}
-	return state.Key{}
+	return state.Key{Due: key.Due - by.Jitter(*s.mark, key.Seq), Seq: key.Seq}
 }
 
 // soughtStub is a stub that is looked for, and the key of the record that has left it; zero: any.

@@ -290,3 +290,31 @@ func TestForgottenElsewhereLeavesTheStore(t *testing.T) {
 	}
 	equal(t, "ids on disk", n, 0)
 }
+
+// A cancel ends the memory of an id, also of what was given up, if the copy that says that it was delivered is read with the cancel. A replay finds the same.
+func TestCancelForgetsWhatACopyRemembers(t *testing.T) {
+	l := remembering(t, 3*time.Second)
+	carried := func(offset, of int64, id string) *kgo.Record {
+		r := withID(req(of, ms(of), "orders"), id)
+		r.Offset = offset
+		r.Headers, _ = topics.AppendCopy(nil, r.Headers, testMark, topics.Copy{Seq: of, Due: ms(of), Timestamp: testNow, From: of}, nil)
+		return r
+	}
+	log := []*kgo.Record{carried(5, 1, "a"), carried(6, 2, "b"), cancelling(7, handleOf(1, ms(1)))}
+	begin := func(c state.Checkpoint) *Partition {
+		p, err := l.assign(c, 5, 8, 8)
+		must(t, err)
+		l.read(t, p, testNow, log...)
+		must(t, p.GoLive(l.room))
+		must(t, p.Load(testNow, l.room))
+		must(t, Check(p))
+		return p
+	}
+	p := begin(state.Checkpoint{Offset: 5, LowWater: 5, GivenUp: 5, Watermark: state.Key{Due: ms(10), Seq: 4}, Parsers: []state.ParserEpoch{{Spec: l.route.Spec()}}})
+	equal(t, "remembered", p.Figures(ms(100)).Remembered, 1)
+	pt := p.Take(ms(11), nil, 100, anyBytes)
+	l.happened(pt)
+	equal(t, "remembered when that is committed", p.Figures(ms(100)).Remembered, 1)
+	l.store = nil
+	equal(t, "remembered by the next owner", begin(pt.To).Figures(ms(100)).Remembered, 1)
+}
