@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -18,7 +20,7 @@ func TestVerifyWatchEndsInTheDark(t *testing.T) {
 	var out, notes heard
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, []string{"verify", "-c", config, "--watch", "--every", "1s", "--listen", "off"}, strings.NewReader(""), &out, &notes)
+		ended <- run(ctx, []string{"verify", "-c", config, "--watch", "--every", "1s", "--listen", "127.0.0.1:0"}, strings.NewReader(""), &out, &notes)
 	}()
 	out.await(t, `faults 0`)
 	c.ControlKey(int16(kmsg.OffsetFetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -33,6 +35,14 @@ func TestVerifyWatchEndsInTheDark(t *testing.T) {
 		return resp, nil, true
 	})
 	notes.await(t, `could not tell`)
+	resp, err := http.Get(notes.await(t, `metrics are at (http://\S+)`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := io.ReadAll(resp.Body)
+	if resp.Body.Close(); err != nil || strings.Contains(string(page), `passes_total{outcome="failed"} 0`) {
+		t.Errorf("%v\n%s", err, page)
+	}
 	cancel()
 	if err := <-ended; exitCode(err) != 2 {
 		t.Errorf("exit code %d, %v\n%s", exitCode(err), err, out.String())
