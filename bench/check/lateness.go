@@ -59,8 +59,11 @@ func (l *Lateness) Quantile(q float64) time.Duration {
 	return time.Duration(l.Micros.ValueAtQuantile(q*100)) * time.Microsecond
 }
 
-// noteLateness takes in how late something was seen in a target topic.
-func (c judging) noteLateness(topic string, due int64, m moment) {
+// timing is what a checker does about how late things are.
+type timing struct{ *Checker }
+
+// note takes in how late something was seen in a target topic.
+func (c timing) note(topic string, due int64, m moment) {
 	c.lateness.record(due, m.from, m.seen)
 	l := c.byTarget[topic]
 	if l == nil && c.config.Survey != nil {
@@ -72,8 +75,8 @@ func (c judging) noteLateness(topic string, due int64, m moment) {
 	}
 }
 
-// judgeHowLate: how late that was which a Survey has seen before its request was read, unless it said itself when that was written.
-func (c judging) judgeHowLate(src *source, s *slot, offset int64, came []fate) {
+// judgeSeen: how late that was which a Survey has seen before its request was read, unless it said itself when that was written.
+func (c timing) judgeSeen(src *source, s *slot, offset int64, came []fate) {
 	if c.config.Survey == nil || len(came) == 0 || came[0].dead || came[0].dated || came[0].at == untimed || !s.is(mayDeliver) {
 		return
 	}
@@ -83,5 +86,5 @@ func (c judging) judgeHowLate(src *source, s *slot, offset int64, came []fate) {
 	}
 	m := moment{seen: time.UnixMilli(came[0].at), from: src.overdue[offset]}
 	c.judgeLateness(src.name(offset), due, nil, m)
-	c.noteLateness(c.places.at(s.place).topic, due, m)
+	c.note(c.places.at(s.place).topic, due, m)
 }
