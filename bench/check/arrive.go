@@ -153,7 +153,7 @@ func (c judging) deliver(src *source, offset int64, a arrival, m moment) {
 		c.judgeTurn(src, offset, s, a.record)
 	}
 	if first && !m.seen.IsZero() && m.from != unknown && (!s.is(requested) || s.is(mayDeliver)) {
-		timing{c.Checker}.note(a.record.Topic, due, m)
+		timing(c).note(a.record.Topic, due, m)
 	}
 }
 

@@ -257,7 +257,7 @@ func (c judging) ask(src *source, r *kgo.Record, from Source, e Expectation) {
 	}
 	if got.arrivals > 0 {
 		c.judgeLate(src, s, &got, r, e)
-		timing{c.Checker}.judgeSeen(src, s, r.Offset, came)
+		timing(c).judgeSeen(src, s, r.Offset, came)
 		c.ended(src.name(r.Offset), s, Codes(got.codes), got.is(died))
 	}
 	if src.route.Emit == emitNone && s.is(mayDeliver) && c.contents != nil {
