@@ -53,3 +53,19 @@ func TestCancelsUnderAnotherPrefix(t *testing.T) {
 		}
 	}
 }
+
+// The longest delay, and the last due time, are allowed; a millisecond more is not.
+func TestLastDueTime(t *testing.T) {
+	for _, c := range []struct {
+		delay string
+		base  int64
+		due   int64 // 0: it is refused
+	}{
+		{"9223372036855", T, T + maxDelayMillis}, {"9223372036856", T, 0},
+		{"5", maxDueMillis - 5, maxDueMillis}, {"6", maxDueMillis - 5, 0}, {"6ms", maxDueMillis - 5, 0}, {"5ms", maxDueMillis - 5, maxDueMillis},
+	} {
+		if due, _, f := parseFor(open([]byte(c.delay)), c.base); due != c.due || (f.code == "") != (c.due > 0) {
+			t.Errorf("%s from %d: %d, %v", c.delay, c.base, due, f.code)
+		}
+	}
+}

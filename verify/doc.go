@@ -22,7 +22,7 @@
 //
 // How late a delivery was is told by its timestamp. With Route.Timestamp "due" or "original" that is another one, so only delay-fired tells,
 // or a broker that writes its own time (LogAppendTime); of all others it is counted that nothing does, and they are judged but for when they
-// came.
+// came. What is there more than a minute before it is due, by the clock of this machine, is early whatever it says.
 //
 // The checkpoint is the one thing that is read besides records: the committed offset, and of its metadata the watermark, the low water and the
 // topic's id. Of metadata of another version than "dw1" nothing is believed.

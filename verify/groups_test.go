@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -52,6 +53,7 @@ func TestTwoGroupsWithTargetsOfTheirOwn(t *testing.T) {
 				s.write(&kgo.Record{Topic: "bills.de", Value: []byte("of others")})
 				q := s.request(0, "delay-until="+millis(s.at(10)), "delay-target-topic=bills.de", "trace=1")
 				s.many(1, 70)
+				s.config.Now = func() time.Time { return s.at(80) }
 				s.resolve("delays", 0, 71, 100, 71)
 				v := s.verifier()
 				var r *Report

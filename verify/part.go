@@ -15,7 +15,7 @@ type place struct {
 // part is a partition that is read.
 type part struct {
 	place
-	start int64 // where the log began when it was looked at last; of a delay topic before its checkpoint was
+	start int64 // where the log began when it was looked at last
 	next  int64 // offset that is read next
 	goal  int64 // where to read to, in this pass
 	begun int64 // next, when the pass began
@@ -29,6 +29,7 @@ type part struct {
 	// Of a delay topic.
 	to         int64 // and before which that ends
 	checkpoint checkpoint
+	began      int64 // where the log began before the checkpoint was asked for: replicas trim it meanwhile
 
 	// Of a target or dead letter topic: it holds all that was delivered to it after this time, in ms. Zero: all that counts. Never: it is not
 	// known.
@@ -47,6 +48,9 @@ func newPart(at place, start int64) *part {
 
 // done tells whether a part has been read to its goal.
 func (p *part) done() bool { return p.next >= p.goal || p.waits }
+
+// isRead tells whether nothing has kept it from its goal.
+func (p *part) isRead() bool { return !p.waits }
 
 // begunOrDone tells whether it is known when the first request was written.
 func (p *part) begunOrDone() bool { return p.first != unread || p.done() }

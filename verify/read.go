@@ -27,7 +27,8 @@ const (
 func readOpts(opts []kgo.Opt) []kgo.Opt {
 	return append(opts[:len(opts):len(opts)],
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(), // so that a log that ends in a marker is seen to its end
+		kgo.KeepControlRecords(),       // so that a log that ends in a marker is seen to its end
+		kgo.KeepRetryableFetchErrors(), // so that what cannot be read is not taken for what a log does not have
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchMaxBytes(8<<20),
 		kgo.FetchMaxPartitionBytes(2<<20),
@@ -51,15 +52,21 @@ type reader struct {
 
 	answers    *answered // of cl
 	outOfRange map[place]bool
-	trouble    map[place]error
+	trouble    map[place]trouble
 	stable     map[place]time.Time // since when no transaction keeps back what is read
 	barred     map[string]bool     // topics that may be described, and not be read; nil: such a one is an error
+}
+
+// trouble is the last error of a partition.
+type trouble struct {
+	error
+	at time.Time
 }
 
 // of is a reader of other partitions, with a client of its own.
 func (r reader) of(cl *kgo.Client, answers *answered, parts map[place]*part, take func(*part, *kgo.Record), cut func(*part, int64)) *reader {
 	r.cl, r.answers, r.parts, r.take, r.cut = cl, answers, parts, take, cut
-	r.outOfRange, r.trouble = make(map[place]bool), make(map[place]error)
+	r.outOfRange, r.trouble = make(map[place]bool), make(map[place]trouble)
 	return &r
 }
 
@@ -133,16 +140,17 @@ func (r *reader) read(ctx context.Context, enough func() bool) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		came := false
-		var trouble error
+		came, inVain := false, false
+		var failed error
 		fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 			p := r.parts[place{f.Topic, f.Partition}]
 			if p == nil {
 				return
 			}
 			if err := r.sort(p, f.Err); err != nil {
-				trouble = err
+				failed = err
 			}
+			inVain = inVain || f.Err != nil
 			for _, rec := range f.Records {
 				if rec.Offset < p.next {
 					continue // read again after a failure
@@ -154,8 +162,8 @@ func (r *reader) read(ctx context.Context, enough func() bool) error {
 				}
 			}
 		})
-		if trouble != nil {
-			return trouble
+		if failed != nil {
+			return failed
 		}
 		r.leaveBarred()
 		if since := time.Since(last); came {
@@ -163,6 +171,12 @@ func (r *reader) read(ctx context.Context, enough func() bool) error {
 		} else if since > quiet {
 			if err := r.explain(ctx, since); err != nil {
 				return err
+			}
+		}
+		if inVain && !came { // else it would be asked again at once
+			select {
+			case <-ctx.Done():
+			case <-time.After(atOnce):
 			}
 		}
 		if time.Since(told) > atOnce {
@@ -187,7 +201,7 @@ func (r *reader) sort(p *part, err error) error {
 	case errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.SaslAuthenticationFailed):
 		return fmt.Errorf("read %s/%d: %w", p.topic, p.partition, err)
 	default:
-		r.trouble[p.place] = err
+		r.trouble[p.place] = trouble{err, time.Now()}
 	}
 	return nil
 }
@@ -243,19 +257,28 @@ func (r *reader) explain(ctx context.Context, since time.Duration) error {
 			r.lose(p, starts[p.place])
 		case r.outOfRange[p.place]:
 			return fmt.Errorf("%s/%d is shorter than it was: it was made anew", p.topic, p.partition)
+		case time.Since(r.trouble[p.place].at) <= quiet:
+			if since > silence {
+				return r.silent(p, since)
+			}
 		case stable[p.place] >= p.goal && since > 2*quiet && time.Since(r.stable[p.place]) > quiet && r.answers.since(r.stable[p.place], r.leader(p)):
 			p.next = p.goal // what lies there is neither a record nor a marker, nor has a transaction ended just now that had kept it back
 		case stable[p.place] <= p.next && since > r.patience:
 			p.waits = true
 		case since > silence:
-			said := ""
-			if err := r.trouble[p.place]; err != nil {
-				said = ": " + err.Error()
-			}
-			return fmt.Errorf("%w for %v from %s/%d at offset %d of %d%s", ErrSilent, since.Round(time.Second), p.topic, p.partition, p.next, p.goal, said)
+			return r.silent(p, since)
 		}
 	}
 	return nil
+}
+
+// silent says that nothing has come of a partition for some time, and the last error of it, if any.
+func (r *reader) silent(p *part, since time.Duration) error {
+	said := ""
+	if why := r.trouble[p.place]; why.error != nil {
+		said = ": " + why.Error()
+	}
+	return fmt.Errorf("%w for %v from %s/%d at offset %d of %d%s", ErrSilent, since.Round(time.Second), p.topic, p.partition, p.next, p.goal, said)
 }
 
 // leader is the broker that leads a partition; -1 where that is not known.

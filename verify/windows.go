@@ -14,8 +14,8 @@ func (s *survey) findCuts(keep int) Found {
 		said := ""
 		switch {
 		case !c.known:
-		case p.start > c.low:
-			said = fmt.Sprintf("the log begins at %d, and what is pending began at %d: pending records are gone", p.start, c.low)
+		case p.began > c.low:
+			said = fmt.Sprintf("the log begins at %d, and what is pending began at %d: pending records are gone", p.began, c.low)
 		case c.offset > p.goal && !p.waits:
 			said = fmt.Sprintf("the log ends at %d, and the group has read up to %d: the cluster has lost records", p.goal, c.offset)
 		}

@@ -24,7 +24,7 @@ type arrival struct {
 type judging struct{ *Checker }
 
 // Delivered takes a committed record of a target topic. Seen is when a consumer saw it; zero is not known. A survey goes by when the record says
-// that it was delivered.
+// that it was delivered, as long as that is not later than it was read.
 func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 	if !(relaying{c}).relayed(r) {
 		c.delivered(r, seen)
@@ -44,7 +44,7 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	if (judging{c}).outside(src, offset, 0, false) {
 		c.counts.Delivered--
 		written, _ := rt.writtenAt(r, p)
-		judging{c}.judgeGone(src, offset, p.due, r, written)
+		judging{c}.judgeGone(src, offset, p.due, r, moment{written: written, read: seen})
 		return
 	}
 	if s := src.at(offset); s.is(isRetry) {
@@ -61,8 +61,9 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	if written == untimed {
 		c.counts.Untimed++
 	}
+	read := time.Time{}
 	if c.config.Survey != nil { // which sees what was written, at any time later
-		seen = time.UnixMilli(written)
+		read, seen = seen, time.UnixMilli(written)
 		if written == untimed {
 			seen = time.Time{}
 		}
@@ -80,8 +81,8 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	if rt.Retry != nil {
 		c.counts.Again++
 	}
-	src.fates.arrive(offset, src.at(offset), fate{at: written, due: p.due, round: p.round, byBroker: byBroker(r)})
-	judging{c}.deliver(src, offset, a, moment{seen: seen, fired: p.fired, written: written, from: src.from(offset, p)})
+	src.fates.arrive(offset, src.at(offset), fate{at: written, due: p.due, round: p.round, byBroker: byBroker(r), dated: p.timestamp >= 0})
+	judging{c}.deliver(src, offset, a, moment{seen: seen, fired: p.fired, written: written, from: src.from(offset, p), read: read})
 }
 
 // misEmitted tells which emitted header is there and should not be, or the other way round.
@@ -152,15 +153,7 @@ func (c judging) deliver(src *source, offset int64, a arrival, m moment) {
 		c.judgeTurn(src, offset, s, a.record)
 	}
 	if first && !m.seen.IsZero() && m.from != unknown && (!s.is(requested) || s.is(mayDeliver)) {
-		c.lateness.record(due, m.from, m.seen)
-		l := c.byTarget[a.record.Topic]
-		if l == nil && c.config.Survey != nil {
-			l = newLateness()
-			c.byTarget[strings.Clone(a.record.Topic)] = l
-		}
-		if l != nil {
-			l.record(due, m.from, m.seen)
-		}
+		timing(c).note(a.record.Topic, due, m)
 	}
 }
 
@@ -259,7 +252,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 	src, offset := judging{c}.named(rt, p), p.offset
 	if (judging{c}).outside(src, offset, codeOf(p.code), true) {
 		c.counts.DeadLettered--
-		judging{c}.judgeGone(src, offset, -1, r, untimed)
+		judging{c}.judgeGone(src, offset, -1, r, moment{written: untimed})
 		return
 	}
 	if box := rt.letterBox(codeOf(p.code)); box != r.Topic && !rt.surveyed {

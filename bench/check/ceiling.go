@@ -65,6 +65,9 @@ func (h health) after(at time.Time) time.Time {
 	return at
 }
 
+// behind is by how much the clock of who reads for a Survey is believed to be behind at most.
+const behind = time.Minute
+
 // judgeTime: by the processor's word, by the timestamp of the record where that says when it was written, and by the clock of the consumer that saw it. Nothing is delivered
 // before it is due, nor after it was seen.
 func (j *judge) judgeTime(of Source, due int64, r *kgo.Record, m moment) {
@@ -81,6 +84,8 @@ func (j *judge) judgeTime(of Source, due int64, r *kgo.Record, m moment) {
 		early("fired at", m.fired)
 	case m.written != untimed && m.written < due-skew:
 		early("written at", m.written)
+	case !m.read.IsZero() && m.read.UnixMilli() < due-behind.Milliseconds():
+		early("read at", m.read.UnixMilli())
 	case m.seen.IsZero():
 	case seen < due-skew:
 		early("seen at", seen)

@@ -241,7 +241,7 @@ func (c judging) ask(src *source, r *kgo.Record, from Source, e Expectation) {
 		c.namings.cancels(src, s, r, e)
 		return
 	}
-	got := *s
+	got, came := *s, src.fates.came[r.Offset]
 	c.want(src, s, r, e)
 	src.fates.request(src.route, r, e)
 	if e.ID != "" {
@@ -257,6 +257,7 @@ func (c judging) ask(src *source, r *kgo.Record, from Source, e Expectation) {
 	}
 	if got.arrivals > 0 {
 		c.judgeLate(src, s, &got, r, e)
+		timing(c).judgeSeen(src, s, r.Offset, came)
 		c.ended(src.name(r.Offset), s, Codes(got.codes), got.is(died))
 	}
 	if src.route.Emit == emitNone && s.is(mayDeliver) && c.contents != nil {

@@ -33,6 +33,7 @@ type fate struct {
 	dead           bool
 	code           Codes
 	byBroker       bool  // at is not the processor's word
+	dated          bool  // it says when its request was written
 	end            int64 // of a Survey: where the delay topic ended at some time after it had arrived; 0: not known
 }
 

@@ -112,6 +112,7 @@ func (c *Checker) Forget() {
 	}
 	relaying{c}.judgeHeld()
 	end := &ending{*c}
+	surveying{end}.decideShared()
 	surveying{end}.forgetIDs()
 	surveying{end}.forgetNamings()
 	surveying{end}.forgetRelays()
@@ -159,6 +160,31 @@ func (e surveying) decide(src *source) {
 			e.judgeUnseen(src, offset, s, "%s", e.says(s))
 			s.flags |= settled
 		}
+	}
+}
+
+// decideShared does the same for those that have ids, or are named: the group is done with them, so nothing that it has yet to read takes them away.
+func (e surveying) decideShared() {
+	for name, g := range e.ids.by {
+		missing := e.ids.missing(g)
+		for i, offset := range g.members {
+			if s := g.peek(offset); slices.Contains(missing, offset) && !e.ids.unclear(g, i) {
+				e.lose(g.source, offset, s, withID, e.says(s), name.id)
+			}
+		}
+	}
+	for _, n := range e.namings.named {
+		if t := e.tally(n); t.vanished(e.until) {
+			e.lose(t.src, n.Offset, t.slot, inVainNamed, e.says(t.slot), len(n.by))
+		}
+	}
+}
+
+// lose settles a request that is lost for good. What says what should have become of it.
+func (e surveying) lose(src *source, offset int64, s *slot, what string, args ...any) {
+	if v := (judging{&e.Checker}).unseen(src, offset, s); v.Fate == Lost && v.Final && !s.is(settled) {
+		e.fault(Missing, src.name(offset), nil, what, args...)
+		s.flags |= settled
 	}
 }
 

@@ -27,14 +27,14 @@ func (c *Checker) Begins(topic string, partition int32, start, since, before int
 }
 
 // judgeGone judges what has arrived, of a request that has left its log. Due is when it says that it was due, or negative.
-func (c judging) judgeGone(src *source, offset, due int64, r *kgo.Record, written int64) {
+func (c judging) judgeGone(src *source, offset, due int64, r *kgo.Record, m moment) {
 	if offset >= src.begins {
 		return // it is there, and not to be judged
 	}
 	if due >= 0 {
-		m := moment{fired: -1, written: written, from: unknown}
-		if written != untimed {
-			m.seen = time.UnixMilli(written)
+		m.fired, m.from = -1, unknown
+		if m.written != untimed {
+			m.seen = time.UnixMilli(m.written)
 		}
 		c.judgeTime(src.name(offset), due, r, m)
 	}

@@ -197,7 +197,7 @@ func (c *ids) missing(g *sharers) (all []int64) {
 		s, name := g.peek(offset), g.name(offset)
 		n := c.namings.called(name, s)
 		switch {
-		case s.arrivals > 0 || s.due > c.until || g.window.precedes(offset) || n != nil && len(n.by) > 0:
+		case s.arrivals > 0 || s.is(settled) || s.due > c.until || g.window.precedes(offset) || n != nil && len(n.by) > 0:
 		case s.pends() && g.route.OnDuplicate == LeaveOut && c.mayBeLeftOut(g, i):
 		case s.pends() && free > 0:
 			free--
@@ -217,8 +217,11 @@ func (c *ids) mayBeLeftOut(g *sharers, i int) bool {
 	if i == 0 || c.config.Survey == nil || c.config.AllowDoubles {
 		return i > 0 || g.had
 	}
-	read := c.spans[g.name(g.members[i])].read
+	read, cancelled := c.spans[g.name(g.members[i])].read, c.lastCancel(g, g.members[i])
 	for _, before := range slices.Backward(g.members[:i]) {
+		if before < cancelled && g.peek(before).arrivals == 0 {
+			continue // it did not have it any more
+		}
 		over := c.spans[g.name(before)].over
 		remembered := g.peek(before).due + g.route.Remember.Milliseconds() + time.Second.Milliseconds()
 		if over == 0 || read <= max(over, remembered)+tookID.Milliseconds() {
@@ -226,6 +229,17 @@ func (c *ids) mayBeLeftOut(g *sharers, i int) bool {
 		}
 	}
 	return false
+}
+
+// lastCancel is where the last cancel of an id lies before an offset that was written into that partition itself; one that was passed on takes nothing away that
+// was written after it. -1: there is none.
+func (c *ids) lastCancel(g *sharers, offset int64) int64 {
+	for _, by := range slices.Backward(g.takers) {
+		if _, cancels := c.cancels[g.name(by)]; cancels && by < offset && !c.came[g.name(by)] {
+			return by
+		}
+	}
+	return -1
 }
 
 // noteRead takes in when a request was read at the earliest, and noteOver when what became of it was written, in ms.

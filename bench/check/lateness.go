@@ -1,6 +1,7 @@
 package check
 
 import (
+	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -56,4 +57,34 @@ func (l *Lateness) record(due, timestamp int64, seen time.Time) {
 // Quantile returns a quantile of Micros, as 0.99.
 func (l *Lateness) Quantile(q float64) time.Duration {
 	return time.Duration(l.Micros.ValueAtQuantile(q*100)) * time.Microsecond
+}
+
+// timing is what a checker does about how late things are.
+type timing struct{ *Checker }
+
+// note takes in how late something was seen in a target topic.
+func (c timing) note(topic string, due int64, m moment) {
+	c.lateness.record(due, m.from, m.seen)
+	l := c.byTarget[topic]
+	if l == nil && c.config.Survey != nil {
+		l = newLateness()
+		c.byTarget[strings.Clone(topic)] = l
+	}
+	if l != nil {
+		l.record(due, m.from, m.seen)
+	}
+}
+
+// judgeSeen: how late that was which a Survey has seen before its request was read, unless it said itself when that was written.
+func (c timing) judgeSeen(src *source, s *slot, offset int64, came []fate) {
+	if c.config.Survey == nil || len(came) == 0 || came[0].dead || came[0].dated || came[0].at == untimed || !s.is(mayDeliver) {
+		return
+	}
+	due := s.due
+	if s.is(orLater) || s.wasAhead(came[0].due) {
+		due = came[0].due
+	}
+	m := moment{seen: time.UnixMilli(came[0].at), from: src.overdue[offset]}
+	c.judgeLateness(src.name(offset), due, nil, m)
+	c.note(c.places.at(s.place).topic, due, m)
 }

@@ -11,9 +11,10 @@ import (
 // moment is when a record was delivered, as far as is known.
 type moment struct {
 	seen    time.Time
-	fired   int64 // -1: not known
-	written int64 // ms, or untimed
-	from    int64 // the timestamp of the request, or unknown
+	fired   int64     // -1: not known
+	written int64     // ms, or untimed
+	from    int64     // the timestamp of the request, or unknown
+	read    time.Time // of a Survey: when it was read; zero is not known
 }
 
 const unknown = math.MaxInt64

@@ -216,42 +216,76 @@ func (e surveying) untell(why string, name Source, what string, args ...any) {
 
 // surveyNamed: a cancel that was not answered has taken its request away, or its answer cannot be seen.
 func (e surveying) surveyNamed(n *named) {
-	src := e.source(n.Topic, n.Partition)
-	if src == nil || !src.judges(n.Offset) || !(judging{&e.Checker}).wasRead(n.Source) {
+	t := e.tally(n)
+	if t.src == nil {
 		return
 	}
+	switch all := t.all(); {
+	case !t.requested && t.unanswered > 0:
+		e.fault(Missing, n.Source, nil, "was never requested, and %d cancels of it were not answered", t.unanswered)
+	case !t.requested && t.certain > 0:
+		e.fault(BadDelivered, n.Source, nil, "was never requested, and something was delivered in its place")
+	case !t.requested:
+	case all > 1 && !e.config.AllowDoubles:
+		e.fault(Doubled, n.Source, nil, "arrived: %v, %d replacements of it were delivered, and %d cancels of it were not answered", t.arrived, t.certain, t.unanswered)
+	case t.over():
+	case t.vanished(e.until):
+		e.judgeUnseen(t.src, n.Offset, t.slot, inVainNamed, e.says(t.slot), len(n.by))
+	case all == 0 && t.slot.due > e.until && !e.taken(n):
+		e.counts.Pending++
+	default:
+		e.take(t.src, n.Offset, t.slot)
+	}
+}
+
+// What is said of a request that is named, and of one that has an id, of which nothing was seen.
+const (
+	inVainNamed = "%s; all %d that name it came in vain"
+	withID      = "%s; it has the id %q, and nothing that came later can have taken it away"
+)
+
+// tally is what has become of a request that is named, and of what names it.
+type tally struct {
+	src                        *source // nil: it is not judged
+	slot                       *slot
+	requested, arrived         bool
+	hasID                      bool // which decides, too
+	certain, maybe, unanswered int  // have taken it away, may have, are cancels that were not answered
+}
+
+func (e surveying) tally(n *named) (t tally) {
+	src := e.source(n.Topic, n.Partition)
+	if src == nil || !src.judges(n.Offset) || !(judging{&e.Checker}).wasRead(n.Source) {
+		return t
+	}
 	s := src.peek(n.Offset)
-	requested, arrived := n.requested || s.is(forgotten), n.arrived || s.is(forgotten)
-	certain, maybe, silent := n.takers()
-	unanswered := 0
+	t = tally{src: src, slot: s, requested: n.requested || s.is(forgotten), arrived: n.arrived || s.is(forgotten), hasID: e.ids.of[n.Source] != nil}
 	for _, by := range n.by {
 		if n.route.CancelsAnswered && !by.replaces && !by.inherited && by.in == unseen && src.judges(by.name.Offset) {
 			if cancel := src.peek(by.name.Offset); (judging{&e.Checker}).unseen(src, by.name.Offset, cancel).Fate == Lost {
-				unanswered++
+				t.unanswered++
 			}
 		}
 	}
-	maybe += silent - unanswered
-	all := certain + unanswered
-	if arrived {
-		all++
+	certain, maybe, silent := n.takers()
+	t.certain, t.maybe = certain, maybe+silent-t.unanswered
+	return t
+}
+
+// all are those of which one at most may be.
+func (t *tally) all() int {
+	if t.arrived {
+		return t.certain + t.unanswered + 1
 	}
-	switch {
-	case !requested && unanswered > 0:
-		e.fault(Missing, n.Source, nil, "was never requested, and %d cancels of it were not answered", unanswered)
-	case !requested && certain > 0:
-		e.fault(BadDelivered, n.Source, nil, "was never requested, and something was delivered in its place")
-	case !requested:
-	case all > 1 && !e.config.AllowDoubles:
-		e.fault(Doubled, n.Source, nil, "arrived: %v, %d replacements of it were delivered, and %d cancels of it were not answered", arrived, certain, unanswered)
-	case arrived || s.is(settled) || e.ids.of[n.Source] != nil:
-	case all == 0 && maybe == 0 && s.due <= e.until:
-		e.judgeUnseen(src, n.Offset, s, "%s; all %d that name it came in vain", e.says(s), len(n.by))
-	case all == 0 && s.due > e.until && !e.taken(n):
-		e.counts.Pending++
-	default:
-		e.take(src, n.Offset, s)
-	}
+	return t.certain + t.unanswered
+}
+
+// over tells whether it is not to be told here what has become of it.
+func (t *tally) over() bool { return t.arrived || t.slot.is(settled) || t.hasID }
+
+// vanished tells whether it is due, and nothing can have taken it away.
+func (t *tally) vanished(until int64) bool {
+	return t.src != nil && t.requested && !t.over() && t.all() == 0 && t.maybe == 0 && t.slot.due <= until
 }
 
 // take counts a request that may have been taken away, and of which nothing was seen.
@@ -298,7 +332,7 @@ func (e surveying) surveyGroup(g *sharers, id string) {
 		case slices.Contains(missing, offset) && e.ids.unclear(g, i):
 			e.untell(whyBefore, g.name(offset), "%s", e.says(s))
 		case slices.Contains(missing, offset):
-			e.judgeUnseen(g.source, offset, s, "%s; it has the id %q, and nothing that came later can have taken it away", e.says(s), id)
+			e.judgeUnseen(g.source, offset, s, withID, e.says(s), id)
 		case slices.Contains(pending, offset):
 			e.counts.Pending++
 		default:

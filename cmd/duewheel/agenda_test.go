@@ -146,7 +146,7 @@ func TestAgendaOfThousandsOfYears(t *testing.T) {
 	}
 	rows := s.rows(byHour, lookNow)
 	last := rows[len(rows)-1]
-	if last.Records != many-mostDays || last.To != now+(many-1)*dayMillis+1 {
+	if last.Records != many-mostDays || last.Bytes != last.Records || last.To != now+(many-1)*dayMillis+1 {
 		t.Errorf("beyond are %d records, until %d", last.Records, last.To)
 	}
 }

@@ -268,6 +268,7 @@ func (o *verifying) keepWatching(ctx context.Context, v *verify.Verifier, stdout
 		})
 	}
 	var last *verify.Report
+	var failed error // of the last pass
 	g.Go(func() error {
 		defer stop(nil)
 		for {
@@ -276,7 +277,7 @@ func (o *verifying) keepWatching(ctx context.Context, v *verify.Verifier, stdout
 				return nil
 			}
 			metrics.Took(report, v.Held())
-			if err != nil {
+			if failed = err; err != nil {
 				if last == nil && !mayPass(err) || errors.Is(err, verify.ErrMemory) || errors.Is(err, verify.ErrAnew) {
 					return err // it will not be better by itself
 				}
@@ -303,7 +304,11 @@ func (o *verifying) keepWatching(ctx context.Context, v *verify.Verifier, stdout
 	if last == nil {
 		return errors.New("it was stopped before all had been read")
 	}
-	return o.print(stdout, last)
+	err := o.print(stdout, last)
+	if err == nil && failed != nil {
+		return fmt.Errorf("that was at %s, and at the end it could not tell any more: %w", formatTime(time.UnixMilli(last.At)), askToLook(failed))
+	}
+	return err
 }
 
 // mayPass reports whether an error of a first pass may be over soon: brokers that start, a leader that moves. Topics, rights and settings of

@@ -229,10 +229,25 @@ func (l *Looker) checkpoint(ctx context.Context, got *Looked, until time.Time) (
 	case c.Offset > got.Bounds.High:
 		return c, fmt.Errorf("%w: %s is at offset %d and the log ends at %d", ErrBeyondLog, tp, c.Offset, got.Bounds.High)
 	case c.LowWater < start:
+		switch again, err := l.fetched(ctx, got); {
+		case err != nil:
+			return c, err
+		case lowWaterOf(again) >= start:
+			return c, fmt.Errorf("%w: %s", ErrMoving, tp) // an owner has trimmed it since
+		}
 		got.Lost = true
 		c.LowWater, c.Offset = start, max(c.Offset, start)
 	}
 	return c, nil
+}
+
+// lowWaterOf is that of a checkpoint; -1 where none can be read.
+func lowWaterOf(f kafka.Fetched) int64 {
+	c, err := state.ParseCheckpoint(f.Offset, f.Metadata)
+	if f.Offset < 0 || err != nil {
+		return -1
+	}
+	return c.LowWater
 }
 
 // settle waits until the transactions have ended that were open in a log when its checkpoint was asked for. Brokers end a transaction in each

@@ -1,0 +1,51 @@
+package verify
+
+import (
+	"testing"
+	"time"
+)
+
+// What lies in its target although it is not due for long is early, whatever its timestamp says: the clock by which it was delivered is ahead.
+func TestDeliveredBeforeItIsDue(t *testing.T) {
+	for _, timestamp := range []string{"fired", "due"} {
+		s := newStage(t)
+		s.config.Routes[0].Timestamp = timestamp
+		r := s.delivered(s.ask(0, 200), 200)
+		r.Timestamp = s.at(200)
+		s.write(r)
+		s.resolveAll(201)
+		s.expect(s.pass(s.verifier()), map[string]int64{"early": 1}, "delays/0@0: read at")
+	}
+	// By its own clock it is not early by so little: that may be behind.
+	s := newStage(t)
+	now := s.at(60)
+	s.config.Now = func() time.Time { return now }
+	s.write(s.delivered(s.ask(0, 60.9), 60.9))
+	s.resolveAll(61)
+	s.expect(s.pass(s.verifier()), nil, "all is well")
+}
+
+// How late something was is judged also where it was seen before its request.
+func TestLateBeforeItsRequestWasRead(t *testing.T) {
+	s := newStage(t)
+	s.config.Late = time.Minute
+	v := s.verifier()
+	asked := false
+	v.config.Progress = func(int64, int64) {
+		if !asked && v.requests.every((*part).done) {
+			asked = true
+			r := s.delivered(s.ask(0, 10), 10)
+			r.Timestamp = s.at(15)
+			s.write(r)
+		}
+	}
+	if r, err := v.Pass(t.Context()); err != nil || r.Counts.Delivered != 1 || r.Counts.Requested != 0 {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	s.resolveAll(30)
+	r := s.pass(v)
+	s.expect(r, map[string]int64{"late": 1}, "delays/0@0: ")
+	if r.Lateness.Records != 1 || len(r.ByTarget) != 1 {
+		t.Errorf("%+v, %+v", r.Lateness, r.ByTarget)
+	}
+}
