@@ -117,7 +117,7 @@ func (ps *producers) untilRenewed(ctx context.Context, starting bool) error {
 	said, left := "", slices.Clone(ps.list)
 	for try := 0; ; try++ {
 		var err error
-		left, err = renewAll(ctx, left, kafka.RequestTimeout<<min(try, 2)) // brokers may be slow to answer
+		left, err = renewAll(ctx, left, kafka.RequestTimeout<<min(try+1, 2)) // brokers may be far away, or slow to answer, and are asked for several connections
 		if err == nil || ctx.Err() != nil {
 			ps.standing.Await(nil)
 			return nil

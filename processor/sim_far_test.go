@@ -31,7 +31,11 @@ func TestSimFarAway(t *testing.T) {
 						w.send(addressed([]string{"orders", "bills"}[i%2], request(fmt.Sprint("k", i%5), in(time.Duration(i)*100*milli))))
 					}
 					w.within(6*time.Second+20*latency, "delivered", func() bool { return w.outstanding() == 0 })
-					equal(t, "complaints", w.lines("a WARN: ")+w.lines("a ERROR: "), 0)
+					for line := range strings.Lines(w.history()) {
+						if strings.Contains(line, "a WARN: ") || strings.Contains(line, "a ERROR: ") {
+							t.Errorf("it complains: %s", line)
+						}
+					}
 					w.finish()
 				})
 			})
@@ -68,7 +72,7 @@ func TestSimProducersBeginOnce(t *testing.T) {
 		answer, asked := make(chan struct{}), 0
 		a.link.on(rule{key: kmsg.InitProducerID, match: of("-0-1"), after: true, wait: answer})
 		a.link.on(rule{key: kmsg.InitProducerID, match: of("-0-0"), count: -1, call: func() { asked++ }})
-		time.Sleep(kafka.RequestTimeout + time.Second)
+		time.Sleep(2*kafka.RequestTimeout + time.Second)
 		close(answer)
 		w.within(15*time.Second, "live", func() bool { return a.live(1) })
 		equal(t, "times that the other was asked for", asked, 2)
