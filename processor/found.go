@@ -59,7 +59,11 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 	if f.ended != nil {
 		p.told = c.Epoch
 	}
-	if parsers := pending.WithParser(c, p.route.Spec(), f.bounds.High); !slices.Equal(parsers, c.Parsers) {
+	withParser := pending.WithParser
+	if r.cfg.Guarantee == AtLeastOnce {
+		withParser = pending.WithParserAtLeastOnce
+	}
+	if parsers := withParser(c, p.route.Spec(), f.bounds.High); !slices.Equal(parsers, c.Parsers) {
 		was := c.Parsers
 		c.Parsers = parsers
 		if _, err := c.Metadata(); errors.Is(err, state.ErrMetadataTooLong) {

@@ -48,6 +48,27 @@ func TestOldParserFromTheStore(t *testing.T) {
 	equals(t, "delivered", p.take(ms(2000), nil, 10, anyBytes).offsets(), []int64{2, 1})
 }
 
+// Where records begin to replace what has their id, that holds from O on; at least once from the end of the log on, since an owner may have refused what lies below.
+func TestParserAtLeastOnce(t *testing.T) {
+	for _, c := range []struct {
+		guarantee Guarantee
+		from      int64
+	}{{ExactlyOnce, 2}, {AtLeastOnce, 3}} {
+		t.Run(string(c.guarantee), func(t *testing.T) {
+			l := testLane(t, func(cfg *Config) { cfg.Guarantee = c.guarantee })
+			found := checkpointAt(l, state.Checkpoint{Offset: 2})
+			r := testRoute(true)
+			r.OnDuplicate = topics.DuplicateReplaces
+			l.routes[testTopic] = mustRoute(r)
+			p, err := l.assign(found, 0, 3, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equals(t, "parsers", p.Marks().Committed.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1"}, {From: c.from, Spec: "p1/r"}})
+		})
+	}
+}
+
 // A store that holds what the log has lost since is emptied, whatever offsets say: that log was written on.
 func TestStoreOfWhatTheLogHasLost(t *testing.T) {
 	for _, c := range []struct {

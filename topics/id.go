@@ -91,18 +91,18 @@ func specWithIDs(p *Parser) string {
 	return spec + p.idsSpec()
 }
 
-// NamingAs is what a spec says, but that records have the names, and name others, as by a former spec: by a header with the prefix of then or by their key, and to
-// replace or not. It is spec itself where that is the same, and where one of both has no ids.
+// NamingAs is what a spec says, but that records have their ids where a former one says, and do what that says where the id is taken. It is spec itself where that is the
+// same, and where one of both has no ids.
 func NamingAs(former, spec string) string {
 	was, err := ParserFor(former)
 	p, failed := ParserFor(spec)
 	hasIDs := func(p *Parser) bool { return p.delay == 0 && !p.retries() }
 	if err != nil || failed != nil || !hasIDs(was) || !hasIDs(p) ||
-		p.keyed == was.keyed && p.onDuplicate == was.onDuplicate && p.prefix == was.prefix {
+		p.keyed == was.keyed && p.onDuplicate == was.onDuplicate {
 		return spec
 	}
 	usual := usualAliasesOf(spec)
-	p.keyed, p.onDuplicate, p.prefix = was.keyed, was.onDuplicate, was.prefix
+	p.keyed, p.onDuplicate = was.keyed, was.onDuplicate
 	if p.onDuplicate == DuplicateReplaces {
 		p.remember = 0
 	}

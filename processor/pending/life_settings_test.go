@@ -75,7 +75,7 @@ func (v *life) hold(c state.Checkpoint, told settings) {
 		if last.settings == told {
 			return
 		}
-		if names := told.namingAs(last.settings); names != told && c.Offset < v.end() {
+		if names := told.namingAs(last.settings); names != told && v.atLeastOnce && c.Offset < v.end() {
 			v.hold(c, names)
 			v.holdFrom(v.end(), told)
 			return
@@ -95,15 +95,23 @@ func (v *life) holdFrom(from int64, of settings) {
 	}
 }
 
-// namingAs are settings under which records name others as they did under former ones.
+// parsersOf are those of a checkpoint with that of who begins.
+func (v *life) parsersOf(c state.Checkpoint) []state.ParserEpoch {
+	if v.atLeastOnce {
+		return WithParserAtLeastOnce(c, v.owns().Route.Spec(), v.end())
+	}
+	return WithParser(c, v.owns().Route.Spec(), v.end())
+}
+
+// namingAs are settings under which records have their ids, and take the place of others, as they did under former ones.
 func (s settings) namingAs(former settings) settings {
 	if s.fixed || s.retry || former.fixed || former.retry {
 		return s
 	}
-	if s.keyed == former.keyed && s.onDuplicate == former.onDuplicate && s.prefix == former.prefix {
+	if s.keyed == former.keyed && s.onDuplicate == former.onDuplicate {
 		return s
 	}
-	s.keyed, s.onDuplicate, s.prefix = former.keyed, former.onDuplicate, former.prefix
+	s.keyed, s.onDuplicate = former.keyed, former.onDuplicate
 	if s.onDuplicate == topics.DuplicateReplaces {
 		s.remember = 0
 	}

@@ -74,13 +74,21 @@ func (l *owner) env() Env {
 	return Env{Route: l.route, Mark: testMark, Skew: 1000, Audit: l.audit, Soon: l.soon}
 }
 
+// parsers are those of a checkpoint with that of the route.
+func (l *owner) parsers(c state.Checkpoint, end int64) []state.ParserEpoch {
+	if l.atLeastOnce {
+		return WithParserAtLeastOnce(c, l.route.Spec(), end)
+	}
+	return WithParser(c, l.route.Spec(), end)
+}
+
 // assign restores the partition from its checkpoint and log. A negative offset is no checkpoint.
 func (l *owner) assign(c state.Checkpoint, start, end, high int64) (*Partition, error) {
 	if c.Offset < 0 {
 		c = state.Checkpoint{Offset: start, LowWater: start}
 	}
 	c.TopicID = [4]byte(testID.TopicID[:4])
-	c.Parsers = WithParser(c, l.route.Spec(), high)
+	c.Parsers = l.parsers(c, high)
 	p, err := New(l.env(), c, Sighting{End: high, At: cmp.Or(l.seen, testNow)})
 	if err != nil {
 		return nil, err

@@ -58,27 +58,18 @@ func Adopting(spec string, begin, end int64) []state.ParserEpoch {
 // any says what was given up; but what waits in a queue lies there, so a queue goes on with the
 // parser that it was written for up to the end of the log. What would hold from there by an earlier
 // configuration never held for any record. What is adopted still ends where it did.
-//
-// How records name each other is a matter of what they were written for, too, up to the end of the log: at least once, an owner whose
-// checkpoint does not say so yet may have delivered a record, or refused it, beside one that it names by today's configuration. A replay
-// would take that away, and nothing would be delivered of either.
 func WithParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
 	out := slices.Clone(c.Parsers)
 	from, n := c.Offset, len(out)
 	if n > 0 && out[n-1].Spec == spec {
 		return out
 	}
-	if n > 0 && from < end {
-		if names := topics.NamingAs(out[n-1].Spec, spec); names != spec {
-			return holding(WithParser(c, names, end), end, spec)
-		}
-	}
 	queue := n > 0 && topics.FixedDelay(out[n-1].Spec) && c.LowWater == c.Offset
 	if n > 1 && out[n-1].From > from && !queue {
 		if below, is := topics.Adopts(out[n-2].Spec); is {
 			until := out[n-1].From
 			c.Parsers = out[:n-1]
-			return holding(WithParser(c, topics.Adopting(spec, below), min(until, end)), until, spec)
+			return holding(WithParser(c, topics.Adopting(spec, below), end), until, spec)
 		}
 	}
 	switch {
@@ -91,6 +82,18 @@ func WithParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch 
 		from = max(from, out[n-1].From)
 	}
 	return holding(out, from, spec)
+}
+
+// WithParserAtLeastOnce is WithParser where an owner may have acted on what lies above O. It may have delivered a record, or refused it, beside one
+// whose place that takes by the configuration of today; a replay would take that one away, and nothing would be delivered of either. So what lies in the
+// log takes the place of no other that it did not take by the configuration before.
+func WithParserAtLeastOnce(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
+	if n := len(c.Parsers); n > 0 && c.Offset < end {
+		if names := topics.NamingAs(c.Parsers[n-1].Spec, spec); names != spec {
+			return holding(WithParser(c, names, end), end, spec)
+		}
+	}
+	return WithParser(c, spec, end)
 }
 
 // holding are parsers of which another one holds from an offset on.

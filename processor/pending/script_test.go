@@ -399,7 +399,7 @@ func (s *script) decide(happened bool, now int64) string {
 func (s *script) follow(d *datadriven.TestData) string {
 	s.written = s.checkpoint(d)
 	c := s.written
-	c.Parsers = WithParser(c, s.l.route.Spec(), s.high)
+	c.Parsers = s.l.parsers(c, s.high)
 	if s.f != nil {
 		jumped, err := s.f.Follow(c)
 		must(s.T, err)
@@ -427,7 +427,7 @@ func (s *script) takeOver(d *datadriven.TestData) string {
 	store, err := s.l.store.Partition(testID)
 	must(s.T, err)
 	c := s.written
-	c.Parsers = WithParser(c, s.l.route.Spec(), s.high)
+	c.Parsers = s.l.parsers(c, s.high)
 	got, ok, err := s.f.HandOver(store, c)
 	must(s.T, err)
 	if !ok {
