@@ -182,7 +182,8 @@ func (p *running) busyLanes() int64 {
 const (
 	lookEvery = 5 * time.Millisecond // costs less than one percent of a core
 	tellEvery = 2 * time.Second
-	stuck     = time.Minute // longer than any rebalance or transaction takes
+	stuck     = time.Minute           // longer than any rebalance or transaction takes
+	slowRead  = 10 * time.Microsecond // and for each pending record longer than a rebuild takes, where no partition is live before all nearly are
 )
 
 // until waits until count has come to want. It ends with an error when the processor ends, or when nothing
@@ -198,11 +199,11 @@ func (p *running) until(ctx context.Context, what string, want int64, count func
 	})
 }
 
-// until waits until count has come to want. It ends with an error when broken does, or when nothing moves for a long time.
+// until waits until count has come to want. It ends with an error when broken does, or when nothing moves for longer than it takes to read what is pending.
 func (r *runner) until(ctx context.Context, what string, want int64, count func() int64, broken func() error) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	n, moved, told := int64(0), time.Now(), time.Now()
+	n, moved, told, patience := int64(0), time.Now(), time.Now(), stuck+time.Duration(r.o.Pending)*slowRead
 	for {
 		now := count()
 		if now >= want {
@@ -218,8 +219,8 @@ func (r *runner) until(ctx context.Context, what string, want int64, count func(
 		if err := broken(); err != nil {
 			return fmt.Errorf("%d of %d %s: %w", now, want, what, err)
 		}
-		if time.Since(moved) > stuck {
-			return fmt.Errorf("%d of %d %s, and none more within %v", n, want, what, stuck)
+		if time.Since(moved) > patience {
+			return fmt.Errorf("%d of %d %s, and none more within %v", n, want, what, patience)
 		}
 		select {
 		case <-tick.C:
