@@ -18,17 +18,7 @@ import (
 // commit writes a record in a transaction, in whose marker its log ends.
 func (s *stage) commit(r *kgo.Record) *kgo.Record {
 	s.Helper()
-	cl := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(s.Name()))
-	if err := cl.BeginTransaction(); err != nil {
-		s.Fatal(err)
-	}
-	if err := cl.ProduceSync(s.Context(), r).FirstErr(); err != nil {
-		s.Fatal(err)
-	}
-	if err := cl.EndTransaction(s.Context(), kgo.TryCommit); err != nil {
-		s.Fatal(err)
-	}
-	return r
+	return s.transact(r, kgo.TryCommit)
 }
 
 // A log mostly ends in the marker of a transaction: what is judged once all of it has been read is judged then.

@@ -68,6 +68,11 @@ func (s *stage) write(r *kgo.Record) *kgo.Record {
 // abort writes one in a transaction that is aborted.
 func (s *stage) abort(r *kgo.Record) *kgo.Record {
 	s.Helper()
+	return s.transact(r, kgo.TryAbort)
+}
+
+func (s *stage) transact(r *kgo.Record, end kgo.TransactionEndTry) *kgo.Record {
+	s.Helper()
 	cl := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(s.Name()))
 	if err := cl.BeginTransaction(); err != nil {
 		s.Fatal(err)
@@ -75,7 +80,7 @@ func (s *stage) abort(r *kgo.Record) *kgo.Record {
 	if err := cl.ProduceSync(s.Context(), r).FirstErr(); err != nil {
 		s.Fatal(err)
 	}
-	if err := cl.EndTransaction(s.Context(), kgo.TryAbort); err != nil {
+	if err := cl.EndTransaction(s.Context(), end); err != nil {
 		s.Fatal(err)
 	}
 	return r

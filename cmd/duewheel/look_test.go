@@ -203,6 +203,18 @@ func (s *lookStory) checkpoint(d *datadriven.TestData) {
 	commit(s.T, s.addr, topic, int32(partition), c.Offset, strings.Replace(m, "dw1", version, 1))
 }
 
+// denyGroup answers who may not describe a group.
+func denyGroup(req kmsg.Request) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+	resp.ErrorCode = kerr.GroupAuthorizationFailed.Code
+	for _, g := range req.(*kmsg.OffsetFetchRequest).Groups {
+		rg := kmsg.NewOffsetFetchResponseGroup()
+		rg.Group, rg.ErrorCode = g.Group, kerr.GroupAuthorizationFailed.Code
+		resp.Groups = append(resp.Groups, rg)
+	}
+	return resp
+}
+
 // What a cluster refuses is said with what to ask for.
 func TestLookWithoutRights(t *testing.T) {
 	for _, c := range []struct {
@@ -211,16 +223,7 @@ func TestLookWithoutRights(t *testing.T) {
 		deny func(kmsg.Request) kmsg.Response
 		says string
 	}{
-		{"to the group", int16(kmsg.OffsetFetch), func(req kmsg.Request) kmsg.Response {
-			resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
-			resp.ErrorCode = kerr.GroupAuthorizationFailed.Code
-			for _, g := range req.(*kmsg.OffsetFetchRequest).Groups {
-				rg := kmsg.NewOffsetFetchResponseGroup()
-				rg.Group, rg.ErrorCode = g.Group, kerr.GroupAuthorizationFailed.Code
-				resp.Groups = append(resp.Groups, rg)
-			}
-			return resp
-		}, "ask for the right to Describe that group (kafka-acls.sh --add --operation Describe --group g)"},
+		{"to the group", int16(kmsg.OffsetFetch), denyGroup, "ask for the right to Describe that group (kafka-acls.sh --add --operation Describe --group g)"},
 		{"to read the topic", int16(kmsg.Fetch), func(req kmsg.Request) kmsg.Response {
 			resp := req.ResponseKind().(*kmsg.FetchResponse)
 			for _, tp := range req.(*kmsg.FetchRequest).Topics {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -25,14 +24,7 @@ func TestVerifyWatchEndsInTheDark(t *testing.T) {
 	out.await(t, `faults 0`)
 	c.ControlKey(int16(kmsg.OffsetFetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
-		resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
-		resp.ErrorCode = kerr.GroupAuthorizationFailed.Code
-		for _, g := range req.(*kmsg.OffsetFetchRequest).Groups {
-			rg := kmsg.NewOffsetFetchResponseGroup()
-			rg.Group, rg.ErrorCode = g.Group, kerr.GroupAuthorizationFailed.Code
-			resp.Groups = append(resp.Groups, rg)
-		}
-		return resp, nil, true
+		return denyGroup(req), nil, true
 	})
 	notes.await(t, `could not tell`)
 	resp, err := http.Get(notes.await(t, `metrics are at (http://\S+)`))

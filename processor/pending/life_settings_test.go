@@ -95,14 +95,6 @@ func (v *life) holdFrom(from int64, of settings) {
 	}
 }
 
-// parsersOf are those of a checkpoint with that of who begins.
-func (v *life) parsersOf(c state.Checkpoint) []state.ParserEpoch {
-	if v.atLeastOnce {
-		return WithParserAtLeastOnce(c, v.owns().Route.Spec(), v.end())
-	}
-	return WithParser(c, v.owns().Route.Spec(), v.end())
-}
-
 // namingAs are settings under which records have their ids, and take the place of others, as they did under former ones.
 func (s settings) namingAs(former settings) settings {
 	if s.fixed || s.retry || former.fixed || former.retry {

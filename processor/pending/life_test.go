@@ -173,7 +173,7 @@ func (v *life) restore(warm *Follower) {
 		c.LowWater, c.GivenUp = v.logStart, v.logStart
 	}
 	v.configured(c)
-	c.Parsers = v.parsersOf(c)
+	c.Parsers = withParser(v.atLeastOnce)(c, v.owns().Route.Spec(), v.end())
 	was := v.p
 	var err error
 	v.p, err = New(v.owns(), c, Sighting{End: v.end(), At: v.now})

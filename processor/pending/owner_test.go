@@ -76,10 +76,15 @@ func (l *owner) env() Env {
 
 // parsers are those of a checkpoint with that of the route.
 func (l *owner) parsers(c state.Checkpoint, end int64) []state.ParserEpoch {
-	if l.atLeastOnce {
-		return WithParserAtLeastOnce(c, l.route.Spec(), end)
+	return withParser(l.atLeastOnce)(c, l.route.Spec(), end)
+}
+
+// withParser is what a guarantee has an owner begin with.
+func withParser(atLeastOnce bool) func(state.Checkpoint, string, int64) []state.ParserEpoch {
+	if atLeastOnce {
+		return WithParserAtLeastOnce
 	}
-	return WithParser(c, l.route.Spec(), end)
+	return WithParser
 }
 
 // assign restores the partition from its checkpoint and log. A negative offset is no checkpoint.

@@ -11,18 +11,28 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
+type epochs = []state.ParserEpoch
+
+// parsing is what becomes of the parsers of a checkpoint, in a log that ends at 9.
+type parsing struct {
+	name   string
+	is     epochs
+	offset int64
+	low    int64
+	spec   string
+	want   epochs
+}
+
+func (c parsing) run(t *testing.T, with func(state.Checkpoint, string, int64) []state.ParserEpoch) {
+	t.Run(c.name, func(t *testing.T) {
+		equals(t, "parsers", with(state.Checkpoint{Offset: c.offset, LowWater: c.low, Parsers: c.is}, c.spec, 9), c.want)
+	})
+}
+
 // Another configuration holds for what has not been accepted yet. What waits in a queue has been
 // written for the one before, up to the end of the log.
 func TestParserOfToday(t *testing.T) {
-	type epochs = []state.ParserEpoch
-	for _, c := range []struct {
-		name   string
-		is     epochs
-		offset int64
-		low    int64
-		spec   string
-		want   epochs
-	}{
+	for _, c := range []parsing{
 		{"none yet", nil, 5, 5, "p1", epochs{{From: 5, Spec: "p1"}}},
 		{"none yet, of a queue", nil, 5, 5, "p1+3000", epochs{{From: 5, Spec: "p1+3000"}}},
 		{"the same", epochs{{From: 0, Spec: "p1"}}, 5, 2, "p1", epochs{{From: 0, Spec: "p1"}}},
@@ -48,24 +58,13 @@ func TestParserOfToday(t *testing.T) {
 		{"when more was read", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 9, 3, "p1~5",
 			epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}, {From: 9, Spec: "p1~5"}}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			found := state.Checkpoint{Offset: c.offset, LowWater: c.low, Parsers: c.is}
-			equals(t, "parsers", WithParser(found, c.spec, 9), c.want)
-		})
+		c.run(t, WithParser)
 	}
 }
 
 // At least once, what lies in the log takes the place of no other that it did not take by the configuration before.
 func TestParserOfTodayAtLeastOnce(t *testing.T) {
-	type epochs = []state.ParserEpoch
-	for _, c := range []struct {
-		name   string
-		is     epochs
-		offset int64
-		low    int64
-		spec   string
-		want   epochs
-	}{
+	for _, c := range []parsing{
 		{"none yet", nil, 5, 5, "p1/r", epochs{{From: 5, Spec: "p1/r"}}},
 		{"the same", epochs{{From: 0, Spec: "p1/r"}}, 5, 2, "p1/r", epochs{{From: 0, Spec: "p1/r"}}},
 		{"records begin to replace", epochs{{From: 0, Spec: "p1"}}, 5, 2, "p1/r", epochs{{From: 0, Spec: "p1"}, {From: 9, Spec: "p1/r"}}},
@@ -81,10 +80,7 @@ func TestParserOfTodayAtLeastOnce(t *testing.T) {
 			epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}, {From: 9, Spec: "p1/r"}}},
 		{"and nothing was written since", epochs{{From: 0, Spec: "p1@3"}, {From: 9, Spec: "p1"}}, 5, 3, "p1/r", epochs{{From: 0, Spec: "p1@3"}, {From: 9, Spec: "p1/r"}}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			found := state.Checkpoint{Offset: c.offset, LowWater: c.low, Parsers: c.is}
-			equals(t, "parsers", WithParserAtLeastOnce(found, c.spec, 9), c.want)
-		})
+		c.run(t, WithParserAtLeastOnce)
 	}
 }
 
