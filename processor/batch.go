@@ -70,7 +70,7 @@ func (t *turn) brought() (b batch) {
 		records, bytes := pt.Weigh()
 		b.records, b.bytes = b.records+records, b.bytes+bytes
 		if pt.copies != nil {
-			b.records, b.bytes = b.records+pt.copies.done.copies, b.bytes+pt.copies.done.bytes
+			b.records, b.bytes = b.records+pt.copies.done.Copies, b.bytes+pt.copies.done.Bytes
 		}
 	}
 	if t.outcome == outcomeAborted && t.acked > 0 {

@@ -10,44 +10,23 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/retention"
 	"github.com/duewheel/duewheel/topics"
 )
 
-// excerpt is what a carrier has read of a partition's log, in the order of the log. The lane copies what of it is pending there, in one of
-// its turns, and answers what became of that. One without records asks where in a stretch of the log something is pending; the lane says so at once.
+// excerpt is what a carrier has handed to the lane.
 type excerpt struct {
-	tp      kafka.TopicPartition
-	id      kafka.TopicID
-	from    int64 // the stretch: from is in it, upTo is not
-	upTo    int64
-	records []*kgo.Record
-	most    int   // copies in one turn
-	suspect bool  // brokers have refused one of what is to be copied
-	spares  int64 // ms: what is due within that time is not worth a copy
-	answer  chan copied
-	since   time.Time // when the lane got it
-	waited  bool      // what is due could go before it, since no quota kept that waiting
-}
-
-// copied is what became of an excerpt.
-type copied struct {
-	wanted []int64 // where something is pending: the first of the stretch
-	read   int     // so many of its records are done with
-	copies int
-	bytes  int64
-	unfit  *int64 // the offset of one that the topic does not take with two headers more
-
-	err     error  // nothing was copied
-	refused *int64 // for what a record is: the offset of the first that was to be copied
+	*retention.Excerpt
+	since  time.Time // when the lane got it
+	waited bool      // what is due could go before it, since no quota kept that waiting
 }
 
 // copies are what a part of a turn appends to the partition: it carries what they are copied from.
 type copies struct {
 	of   *excerpt
 	list []original
-	done copied
+	done retention.Copied
 }
 
 // original is a record that is carried.
@@ -77,7 +56,7 @@ func (ts *turns) copies(ps []*partition, now int64) *part {
 	}
 	p := x.here(ps)
 	if !(pending.Carrying{Partition: p.Partition}).May() {
-		ts.copied(x, copied{err: errNotNow})
+		ts.copied(x, retention.Copied{Err: errNotNow})
 		return nil
 	}
 	if (ts.full || p.wants(now) > 0) && !(x.waited && x.overdue()) {
@@ -85,14 +64,14 @@ func (ts *turns) copies(ps []*partition, now int64) *part {
 		return nil
 	}
 	c, carrying := &copies{of: x}, pending.Carrying{Partition: p.Partition}
-	for _, r := range x.records {
-		if len(c.list) >= min(x.most, ts.selection.batch.records) || c.done.bytes >= min(copiesBytes, ts.selection.batch.bytes) {
+	for _, r := range x.Records {
+		if len(c.list) >= min(x.Most, ts.selection.batch.records) || c.done.Bytes >= min(copiesBytes, ts.selection.batch.bytes) {
 			break
 		}
-		c.done.read++
-		if written, as, is := carrying.Copy(r); is && as.Due-now > x.spares {
+		c.done.Read++
+		if written, as, is := carrying.Copy(r); is && as.Due-now > x.Spares {
 			c.list = append(c.list, original{from: r, written: written, as: as})
-			c.done.bytes += int64(topics.RecordSize(r.Key, r.Value, r.Headers))
+			c.done.Bytes += int64(topics.RecordSize(r.Key, r.Value, r.Headers))
 		}
 	}
 	if len(c.list) == 0 {
@@ -117,22 +96,22 @@ func (cs *copies) made() iter.Seq[topics.Copy] {
 }
 
 // take takes an excerpt over from the carrier, or answers what it asks.
-func (ts *turns) take(x *excerpt, ps []*partition) {
-	x.since = time.Now()
+func (ts *turns) take(from *retention.Excerpt, ps []*partition) {
+	x := &excerpt{Excerpt: from, since: time.Now()}
 	ts.excerpt = x
-	if x.records != nil {
+	if x.Records != nil {
 		return
 	}
 	if p := x.here(ps); p != nil {
-		ts.copied(x, copied{wanted: pending.Carrying{Partition: p.Partition}.Wanted(x.from, x.upTo, carryTurn)})
+		ts.copied(x, retention.Copied{Wanted: pending.Carrying{Partition: p.Partition}.Wanted(x.From, x.UpTo, x.Most)})
 	} else {
-		ts.copied(x, copied{err: errNotNow})
+		ts.copied(x, retention.Copied{Err: errNotNow})
 	}
 }
 
 // here is the partition that an excerpt is of; nil: it is not live here.
 func (x *excerpt) here(ps []*partition) *partition {
-	if i := slices.IndexFunc(ps, func(p *partition) bool { return p.tp == x.tp && p.id == x.id && p.live() }); i >= 0 {
+	if i := slices.IndexFunc(ps, func(p *partition) bool { return p.tp == x.TP && p.id == x.ID && p.live() }); i >= 0 {
 		return ps[i]
 	}
 	return nil
@@ -141,7 +120,7 @@ func (x *excerpt) here(ps []*partition) *partition {
 // giveBack gives an excerpt back to the carrier whose partition is not live here, also while there are no turns: it has others to carry.
 func (ts *turns) giveBack(ps []*partition) {
 	if x := ts.excerpt; x != nil && x.here(ps) == nil {
-		ts.copied(x, copied{err: errNotNow})
+		ts.copied(x, retention.Copied{Err: errNotNow})
 	}
 }
 
@@ -149,9 +128,9 @@ func (ts *turns) giveBack(ps []*partition) {
 func (x *excerpt) overdue() bool { return x != nil && time.Since(x.since) >= copiesPatience }
 
 // copied tells the carrier what became of the excerpt.
-func (ts *turns) copied(x *excerpt, what copied) {
+func (ts *turns) copied(x *excerpt, what retention.Copied) {
 	ts.excerpt = nil
-	x.answer <- what
+	x.Answer <- what
 }
 
 // concludeCopies takes in what became of the copies of a turn.
@@ -176,12 +155,12 @@ func (ts *turns) concludeCopies(t *turn) {
 			ts.copied(c.of, c.done)
 			continue
 		}
-		what := copied{err: cmp.Or(t.err, errNotNow)}
+		what := retention.Copied{Err: cmp.Or(t.err, errNotNow)}
 		if i := slices.IndexFunc(t.held, func(h heldPart) bool { return h.part == pt }); i >= 0 {
-			what.err = t.held[i].why
+			what.Err = t.held[i].why
 		}
 		if t.copyRefused != nil {
-			what = copied{err: t.copyRefused, refused: &c.list[0].from.Offset}
+			what = retention.Copied{Err: t.copyRefused, Refused: &c.list[0].from.Offset}
 		}
 		ts.copied(c.of, what)
 	}
@@ -189,7 +168,7 @@ func (ts *turns) concludeCopies(t *turn) {
 
 // learnCopies takes in where the log ends: what was not answered a while ago lies below, or will never be there.
 func (p *partition) learnCopies(high int64, asked time.Time) {
-	if p.unsureSince.IsZero() || asked.Sub(p.unsureSince) < staleCheckpoint {
+	if p.unsureSince.IsZero() || asked.Sub(p.unsureSince) < retention.StaleCheckpoint {
 		return
 	}
 	p.unsureSince = time.Time{}
@@ -202,7 +181,7 @@ func (cs *copies) render(ctx context.Context, r *renderer, pt *part) error {
 	if err != nil {
 		return err
 	}
-	cs.done.copies, cs.done.bytes, cs.done.unfit = 0, 0, nil
+	cs.done.Copies, cs.done.Bytes, cs.done.Unfit = 0, 0, nil
 	for i := range cs.list {
 		c, out := &cs.list[i], r.newRecord()
 		out.Topic, out.Partition, out.Key, out.Value = t.Name, pt.p.tp.Partition, c.from.Key, c.from.Value
@@ -212,10 +191,10 @@ func (cs *copies) render(ctx context.Context, r *renderer, pt *part) error {
 		size := topics.RecordSize(out.Key, out.Value, out.Headers)
 		if _, ok := r.fits(out, size, st); !ok {
 			r.drop(out)
-			cs.done.unfit = &c.from.Offset
+			cs.done.Unfit = &c.from.Offset
 			continue
 		}
-		cs.done.copies, cs.done.bytes = cs.done.copies+1, cs.done.bytes+int64(size)
+		cs.done.Copies, cs.done.Bytes = cs.done.Copies+1, cs.done.Bytes+int64(size)
 		r.outputs = append(r.outputs, output{rec: out, kind: outCopy, item: &c.item, part: pt, size: size})
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/retention"
 	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -47,20 +48,20 @@ func newCopyist(t *testing.T, tune ...func(*Config)) *copyist {
 
 // excerpt hands the log to the lane.
 func (c *copyist) excerpt(most int) *excerpt {
-	x := &excerpt{tp: c.p.tp, id: c.p.id, records: c.log, most: most, answer: make(chan copied, 1), since: time.Now()}
+	x := &excerpt{Excerpt: &retention.Excerpt{TP: c.p.tp, ID: c.p.id, Records: c.log, Most: most, Answer: make(chan retention.Copied, 1)}, since: time.Now()}
 	c.l.turns.excerpt = x
 	return x
 }
 
 // answered is what the lane has told the carrier.
-func (x *excerpt) answered(t *testing.T) copied {
+func (x *excerpt) answered(t *testing.T) retention.Copied {
 	t.Helper()
 	select {
-	case got := <-x.answer:
+	case got := <-x.Answer:
 		return got
 	default:
 		t.Fatal("the carrier waits for an answer")
-		return copied{}
+		return retention.Copied{}
 	}
 }
 
@@ -104,10 +105,10 @@ func TestCopies(t *testing.T) {
 			c.conclude(tn)
 			equal(t, "outcome", tn.outcome, outcomeDone)
 			got := x.answered(t)
-			equal(t, "read", got.read, 4)
-			equal(t, "copies", got.copies, 3)
+			equal(t, "read", got.Read, 4)
+			equal(t, "copies", got.Copies, 3)
 			equal(t, "copies that are counted", c.l.counters.topics[testTopic].carried.Load(), 3)
-			if got.err != nil || got.bytes < 300 || got.unfit != nil {
+			if got.Err != nil || got.Bytes < 300 || got.Unfit != nil {
 				t.Errorf("%+v", got)
 			}
 			equal(t, "L", c.p.prepareCommitLow(), 0)
@@ -155,7 +156,7 @@ func TestCopiesGiveWay(t *testing.T) {
 	}
 	c.l.turns.concludeCopies(&turn{kit: &c.l.kit, parts: []*part{pt}, tried: []*part{pt}, outcome: outcomeAborted, err: kerr.RebalanceInProgress})
 	equal(t, "what is due then", c.p.wants(testNow), 1)
-	if got := x.answered(t); !errors.Is(got.err, kerr.RebalanceInProgress) || got.refused != nil {
+	if got := x.answered(t); !errors.Is(got.Err, kerr.RebalanceInProgress) || got.Refused != nil {
 		t.Errorf("%+v", got)
 	}
 	if !(pending.Carrying{Partition: c.p.Partition}).May() {
@@ -167,17 +168,17 @@ func TestCopiesGiveWay(t *testing.T) {
 	c.l.turns.full = false
 	x = c.excerpt(2)
 	c.overdue(x)
-	x.id = kafka.TopicID{9}
+	x.ID = kafka.TopicID{9}
 	if c.l.turns.begin(c.l.order, testNow, outsider{}); c.l.turns.inFlight != nil {
 		t.Fatal("the topic was made anew, and what was read of the old one is copied")
 	}
-	if got := x.answered(t); got.err != errNotNow {
+	if got := x.answered(t); got.Err != errNotNow {
 		t.Errorf("%+v", got)
 	}
 	x = c.excerpt(2)
 	c.p.Leave()
 	equal(t, "it is about to be read again", c.l.turns.copies(c.l.order, testNow) == nil, true)
-	if got := x.answered(t); got.err != errNotNow {
+	if got := x.answered(t); got.Err != errNotNow {
 		t.Errorf("%+v", got)
 	}
 }
@@ -203,8 +204,8 @@ func TestCopiesGivenUp(t *testing.T) {
 			x := c.excerpt(2)
 			c.l.turns.begin(give(c), testNow, outsider{})
 			select {
-			case got := <-x.answer:
-				equal(t, "why", got.err, errNotNow)
+			case got := <-x.Answer:
+				equal(t, "why", got.Err, errNotNow)
 			default:
 				t.Error("the carrier waits")
 			}
@@ -287,7 +288,7 @@ func TestCopiesRefused(t *testing.T) {
 	equal(t, "blamed", len(tn.blamed), 0)
 	equal(t, "narrowing", c.l.selection.narrowing, false)
 	got := x.answered(t)
-	if !errors.Is(got.err, kerr.InvalidRecord) || got.refused == nil || *got.refused != 0 {
+	if !errors.Is(got.Err, kerr.InvalidRecord) || got.Refused == nil || *got.Refused != 0 {
 		t.Errorf("%+v", got)
 	}
 	equal(t, "tried again at once", c.l.turns.aborts, 0)
@@ -300,7 +301,7 @@ func TestCopiesSuspectedGoAlone(t *testing.T) {
 		second := emptyPartition(c.p, testTP.Partition+1)
 		c.l.read(t, second, testNow, req(second.Marks().Committed.Offset, testNow, "orders"))
 		x := c.excerpt(10)
-		x.suspect = suspect
+		x.Suspect = suspect
 		c.overdue(x)
 		tn := &turn{kit: &c.l.kit}
 		c.l.turns.gather(tn, []*partition{c.p, second}, testNow)
@@ -333,7 +334,7 @@ func TestCopiesTooLarge(t *testing.T) {
 	tn.run(t.Context())
 	c.conclude(tn)
 	equal(t, "outcome", tn.outcome, outcomeDone)
-	if got := x.answered(t); got.err != nil || got.copies != 0 || got.unfit == nil || *got.unfit != 2 || got.read != 4 {
+	if got := x.answered(t); got.Err != nil || got.Copies != 0 || got.Unfit == nil || *got.Unfit != 2 || got.Read != 4 {
 		t.Errorf("%+v", got)
 	}
 	if !(pending.Carrying{Partition: c.p.Partition}).May() {
@@ -349,7 +350,7 @@ func TestCopiesHeld(t *testing.T) {
 	tn := c.turn()
 	tn.run(t.Context())
 	c.conclude(tn)
-	if got := x.answered(t); got.err == nil || !strings.Contains(got.err.Error(), "no leader") || got.copies != 0 {
+	if got := x.answered(t); got.Err == nil || !strings.Contains(got.Err.Error(), "no leader") || got.Copies != 0 {
 		t.Errorf("%+v", got)
 	}
 	equal(t, "to be repeated", len(c.p.Repeated()), 0)
@@ -364,11 +365,11 @@ func TestCopiesUnanswered(t *testing.T) {
 	x := c.excerpt(10)
 	tn := c.turn()
 	c.conclude(&turn{kit: tn.kit, parts: tn.parts, tried: tn.parts, outcome: outcomeAborted, err: errors.New("records not acknowledged"), cancel: func() {}, render: tn.render})
-	if got := x.answered(t); got.err == nil || !strings.Contains(got.err.Error(), "not acknowledged") {
+	if got := x.answered(t); got.Err == nil || !strings.Contains(got.Err.Error(), "not acknowledged") {
 		t.Errorf("%+v", got)
 	}
 	equal(t, "another", (pending.Carrying{Partition: c.p.Partition}).May(), false)
-	c.p.unsureSince = time.Now().Add(-staleCheckpoint)
+	c.p.unsureSince = time.Now().Add(-retention.StaleCheckpoint)
 	c.p.learnCopies(100, time.Now().Add(-time.Second))
 	equal(t, "soon after", (pending.Carrying{Partition: c.p.Partition}).May(), false)
 	c.p.learnCopies(100, time.Now())

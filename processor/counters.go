@@ -192,7 +192,7 @@ func (p *Processor) Stats() Stats {
 	s.Partitions, s.Outside, s.Standbys = p.assigned.pictures(), p.outside(), p.standbys.stats()
 	for _, name := range slices.Sorted(maps.Keys(p.counters.topics)) {
 		c := p.counters.topics[name]
-		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load(), Requested: c.requested.Snapshot(), Trouble: c.why(), Unseen: saidWhy(&c.unseen), Trimmed: c.trimmed.Load(), Untrimmed: cmp.Or(c.whyUntrimmed(), c.heldUp.any()), Uncarried: cmp.Or(c.uncarried.any(), c.uncopied.any()), Carried: c.carried.Load()})
+		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load(), Requested: c.requested.Snapshot(), Trouble: c.Trouble.Get(), Unseen: c.Unseen.Get(), Trimmed: c.Trimmed.Load(), Untrimmed: cmp.Or(c.Untrimmed.Get(), c.HeldUp.Any()), Uncarried: cmp.Or(c.Uncarried.Any(), c.Uncopied.Any()), Carried: c.carried.Load()})
 	}
 	for _, t := range p.targets.All() {
 		st := t.State.Load()

@@ -18,7 +18,7 @@
 //	checkpoints beside turns    turn (at_least_once)             the same
 //	producers are renewed       producers                        that they are
 //	brokers say where logs end  ends                             logEnds
-//	some of a log is read again carrier                          an excerpt, of which what is pending is to be carried
+//	some of a log is read again retention.Carrier                an excerpt, of which what is pending is to be carried
 //	others have too much        standbys                         a wish: the stay asks for a rebalance
 //	time passes                 a timer, for the next due ms     nothing
 //
@@ -28,7 +28,7 @@
 //	                            checkpoints, turns, producers while they are not renewed
 //	a turn's goroutine          its producer and renderer, and what it has been given of partitions: the parts, until it is decided
 //	a restore's goroutine       the partitions that it makes, until it hands them over
-//	one goroutine each          standbys, targets, clock, entrance, hearing, keeping, trimming, storage's recovery, leftovers, what is told of dead letters,
+//	one goroutine each          standbys, targets, clock, entrance, hearing, retention's Keeping and Trimming, storage's recovery, leftovers, what is told of dead letters,
 //	                            and a carrier for each lane
 //	every goroutine             kit, targets, counters, the clock, the store, what is assigned, standing, published pictures
 //

@@ -16,6 +16,7 @@ import (
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/retention"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -28,7 +29,7 @@ type lane struct {
 	// For other goroutines, too.
 	standing group.Standing
 	stepped  atomic.Pointer[time.Time] // when the loop last took a step
-	excerpts chan *excerpt             // of what is to be carried, one at a time
+	excerpts chan *retention.Excerpt   // of what is to be carried, one at a time
 
 	// Owned by the lane's goroutine.
 	group       *group.Group
@@ -63,7 +64,7 @@ type membership interface {
 }
 
 func newLane(p *Processor, n int) *lane {
-	l := &lane{partitions: map[kafka.TopicPartition]*partition{}, excerpts: make(chan *excerpt)}
+	l := &lane{partitions: map[kafka.TopicPartition]*partition{}, excerpts: make(chan *retention.Excerpt)}
 	l.kit = kit{
 		shared: &p.shared, n: n,
 		log:         p.cfg.Logger.With("lane", n),

@@ -52,6 +52,6 @@ func (r outlasting) triedAs(req *topics.Request) topics.Retry {
 // ages reports whether the record that is rendered is older than a twentieth of what its topic keeps. While it waits O does, so no copy that was read since
 // lets L rise: that must be over long before what they were copied from is deleted.
 func (r outlasting) ages(p *partition, now int64) bool {
-	keeps := p.stats.keeps.Load()
+	keeps := p.stats.Keeps.Load()
 	return keeps > 0 && now-r.rec.Timestamp >= keeps/20
 }

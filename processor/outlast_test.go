@@ -41,7 +41,7 @@ func TestOutlastRefused(t *testing.T) {
 		}
 	}
 	held("where the topic keeps everything", 1000*time.Hour)
-	p.stats.keeps.Store(20 * time.Hour.Milliseconds())
+	p.stats.Keeps.Store(20 * time.Hour.Milliseconds())
 	held("soon", time.Hour-time.Millisecond)
 	got, err := kinds(time.Hour)
 	if want := []outputKind{outRetry, outResolve}; err != nil || !slices.Equal(got, want) {
@@ -73,7 +73,7 @@ func TestOutlastKeepsDue(t *testing.T) {
 			l.targets.Of([]byte(name)).State.Store(&targets.State{Status: status, Why: "no leader", Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
 		}
 		p := livePartition(t, l)
-		p.stats.keeps.Store(c.keeps)
+		p.stats.Keeps.Store(c.keeps)
 		r := req(0, c.due, "elsewhere")
 		r.Timestamp = time.UnixMilli(testNow - 1)
 		l.read(t, p, testNow, r)

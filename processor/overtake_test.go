@@ -43,7 +43,7 @@ func TestTurnOvertakes(t *testing.T) {
 			l.read(t, p, testNow, []*kgo.Record{req(0, testNow, "orders"), req(1, testNow, "orders"), req(2, testNow, "bills")}...)
 			pt := p.take(testNow, nil, 2, anyBytes)
 			if c.want != nil && c.want[1] != outDelivered && c.topic != "bills" {
-				p.stats.keeps.Store(1) // ms: all of it is old
+				p.stats.Keeps.Store(1) // ms: all of it is old
 				pt.Items[1].Extra().Blame = errors.New("refused")
 			}
 			r := &renderer{kit: &l.kit}

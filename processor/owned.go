@@ -9,6 +9,7 @@ import (
 	"github.com/duewheel/duewheel/processor/histogram"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/retention"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -127,30 +128,11 @@ func (p *partition) describe(what string, err error) error {
 
 // topicCounters count what happens to the records of one delay topic. Lanes add, every goroutine may read.
 type topicCounters struct {
+	retention.Topic
 	accepted      atomic.Int64
 	delivered     atomic.Int64
 	late          atomic.Int64
 	lateOnArrival atomic.Int64
-	requested     *histogram.Histogram   // delays, as they are asked for
-	trouble       atomic.Pointer[string] // why the topic loses what is pending; nil: it does not, as far as is known
-	unseen        atomic.Pointer[string] // why that is not known; nil or empty: it is
-	trimmed       atomic.Int64
-	untrimmed     atomic.Pointer[string] // why it is not trimmed although it should be; nil or empty: it is, as far as is known
-	heldUp        whys                   // why nothing of a partition is deleted that should be, when that has lasted
+	requested     *histogram.Histogram // delays, as they are asked for
 	carried       atomic.Int64
-	uncarried     whys         // why nothing of it is carried for its age, or not in time, by lane
-	uncopied      whys         // why nothing of a partition is carried that is to be, when that has lasted
-	keeps         atomic.Int64 // ms: what the topic keeps of its log; 0: everything, or it is not known
-	behind        whys         // why the log may lose what is pending, by partition
-}
-
-func (c *topicCounters) why() string { return saidWhy(&c.trouble) }
-
-func (c *topicCounters) whyUntrimmed() string { return saidWhy(&c.untrimmed) }
-
-func saidWhy(why *atomic.Pointer[string]) string {
-	if why := why.Load(); why != nil {
-		return *why
-	}
-	return ""
 }

@@ -13,11 +13,11 @@ var agendaWithin = []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
 // publish renews the picture that others may look at.
 func (p *partition) publish(now int64, k *kit) {
 	s := &PartitionStats{
-		Topic: p.tp.Topic, TopicID: p.id, Partition: p.tp.Partition, Lane: k.n, since: p.since, Phase: p.phase,
+		Topic: p.tp.Topic, TopicID: p.id, Partition: p.tp.Partition, Lane: k.n, Since: p.since, Phase: p.phase,
 		LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.writing.at,
 	}
 	if p.live() || p.phase == PhaseCatchUp {
-		s.CarryBehind = p.stats.behind.of(p.tp.Partition)
+		s.CarryBehind = p.stats.Behind.Of(p.tp.Partition)
 	}
 	s.Reason = p.reason(k.store)
 	if s.Known = p.known; p.opened() {
@@ -85,7 +85,7 @@ func troubleAnywhere(p *partition, s *PartitionStats, now int64) error {
 	if p.loss != nil {
 		all = append(all, p.loss)
 	}
-	for _, why := range []string{p.stats.why(), s.CarryBehind} {
+	for _, why := range []string{p.stats.Trouble.Get(), s.CarryBehind} {
 		if why != "" {
 			all = append(all, errors.New(why))
 		}

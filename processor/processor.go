@@ -17,6 +17,7 @@ import (
 	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/retention"
 	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
@@ -145,20 +146,34 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 
 // watch starts what looks after the world around the lanes, until ctx ends.
 func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGroup) {
+	env := p.retention()
 	wg.Go(func() { p.targets.Run(ctx, cl) })
 	wg.Go(func() {
 		clock.NewKeeper(p.clock, cl, p.cfg.Group, p.cfg.Instance, p.cfg.emptyTimeout(), p.cfg.Logger).Run(ctx)
 	})
 	wg.Go(func() { p.entrance.Run(ctx, cl) })
 	wg.Go(func() { p.hearing.Run(ctx) })
-	wg.Go(func() { newKeeping(&p.shared).run(ctx, cl) })
-	wg.Go(func() { newTrimming(&p.shared).run(ctx, cl) })
+	wg.Go(func() { retention.NewKeeping(env).Run(ctx, cl) })
+	wg.Go(func() { retention.NewTrimming(env).Run(ctx, cl) })
 	for n, l := range p.lanes {
-		wg.Go(func() { newCarrier(&p.shared, n, l.excerpts).run(ctx, cl) })
+		wg.Go(func() { retention.NewCarrier(env, n, l.excerpts).Run(ctx, cl) })
 	}
 	wg.Go(func() { p.store.run(ctx) })
 	wg.Go(func() { p.counters.deadLetters.run(ctx) })
 	wg.Go(func() { newLeftovers(&p.shared, p.standbys, cl).run(ctx) })
+}
+
+// retention is what looks after the logs of delay topics works with.
+func (s *shared) retention() *retention.Env {
+	env := &retention.Env{
+		Group: s.cfg.Group, AtLeastOnce: s.cfg.Guarantee == AtLeastOnce, TrimInterval: s.cfg.TrimInterval, SessionTimeout: s.cfg.SessionTimeout,
+		Lanes: s.cfg.Lanes, BatchRecords: s.cfg.BatchRecords, CarryRecords: s.cfg.CarryRecords, CarryBytes: s.cfg.CarryBytes,
+		Routes: s.routes, Topics: map[string]*retention.Topic{}, Pictures: s.assigned.pictures, Now: s.clock.Now, Settings: s.settings, Log: s.cfg.Logger,
+	}
+	for topic, counters := range s.counters.topics {
+		env.Topics[topic] = &counters.Topic
+	}
+	return env
 }
 
 // bound makes sure that nothing waits for brokers for long after ctx has ended. What it returns is to be

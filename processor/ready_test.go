@@ -92,18 +92,18 @@ func TestReadyWithWhatNoReplicaCanMend(t *testing.T) {
 			p.err = errHeld{"a record has to go to the dead letter topic d: it does not exist"}
 		}, false},
 		{"the log has lost what is still held", func(p *partition) { p.loss = ErrLogTruncated }, true},
-		{"the topic loses records", func(p *partition) { p.stats.trouble.Store(new("set retention.ms=-1")) }, true},
+		{"the topic loses records", func(p *partition) { p.stats.Trouble.Set("set retention.ms=-1") }, true},
 		{"the topic loses records, and it catches up", func(p *partition) {
-			p.stats.trouble.Store(new("set retention.ms=-1"))
+			p.stats.Trouble.Set("set retention.ms=-1")
 			p.phase, p.logEnd = PhaseCatchUp, 80
 		}, false},
-		{"carrying is behind", func(p *partition) { p.stats.behind.set(p.tp.Partition, "older than three quarters") }, true},
+		{"carrying is behind", func(p *partition) { p.stats.Behind.Set(p.tp.Partition, "older than three quarters") }, true},
 		{"the topic loses records, and it is held up", func(p *partition) {
-			p.stats.trouble.Store(new("set retention.ms=-1"))
+			p.stats.Trouble.Set("set retention.ms=-1")
 			p.err = errHeld{"no dead letter topic"}
 		}, false},
 		{"the topic loses records, and checkpoints are refused", func(p *partition) {
-			p.stats.trouble.Store(new("set retention.ms=-1"))
+			p.stats.Trouble.Set("set retention.ms=-1")
 			p.writing.behind, p.writing.err = time.Now().Add(-time.Hour), errors.New("not allowed")
 		}, false},
 	} {

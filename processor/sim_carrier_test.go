@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/retention"
 )
 
 // carriersAsk are the requests of carriers, the errors that they may be answered with, the likeliest first, and how to tell them from all others.
@@ -151,7 +153,7 @@ func TestSimCarryIsSaid(t *testing.T) {
 		t.Run(a.key.Name(), func(t *testing.T) {
 			carrierWorld(t, worldConfig{partitions: 2}, keeps, func(w *world, p *process) {
 				fault := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{a.key}, Topic: a.topic, Err: kerr.UnknownServerError, Count: -1, When: ofCarriers})
-				w.within(carryUnasked+2*time.Minute, "it is said", func() bool { return strings.Contains(uncarried(p), "UNKNOWN_SERVER_ERROR") })
+				w.within(retention.Unsaid+2*time.Minute, "it is said", func() bool { return strings.Contains(uncarried(p), "UNKNOWN_SERVER_ERROR") })
 				fault.Remove()
 				w.within(90*time.Second, "it is over", func() bool { return uncarried(p) == "" })
 			})
@@ -232,7 +234,7 @@ func TestSimCarryReadsLittle(t *testing.T) {
 		w.ages(keeps, keeps/4*3)
 		read := p.link.carriersRead.Load()
 		t.Logf("%d copies, %d bytes read of a log of %d", p.carried(), read, batches*each*1100)
-		if p.carried() != batches/10 || read == 0 || read > batches/10*4*fetchLeastBytes {
+		if p.carried() != batches/10 || read == 0 || read > batches/10*4*(4<<10) {
 			t.Errorf("%d copies, %d bytes read", p.carried(), read)
 		}
 		w.finish()

@@ -139,7 +139,7 @@ func (w *world) whereLive() map[string]time.Time {
 		}
 		for _, s := range p.p.Stats().Partitions {
 			if s.Phase == PhaseLive {
-				live[fmt.Sprintf("%s/%d in %s", s.Topic, s.Partition, p.name)] = s.since
+				live[fmt.Sprintf("%s/%d in %s", s.Topic, s.Partition, p.name)] = s.Since
 			}
 		}
 	}

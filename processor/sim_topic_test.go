@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/retention"
 )
 
 // set changes a setting of the delay topic.
@@ -54,7 +55,7 @@ func TestSimTopicLosesRecords(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				lines := a.lines.Load()
 				w.set(c.name, c.value)
-				w.within(keepingInterval+time.Second, "it is noticed", func() bool { return a.blames(c.name) })
+				w.within(retention.LookInterval+time.Second, "it is noticed", func() bool { return a.blames(c.name) })
 				time.Sleep(3 * time.Minute)
 				if n := a.lines.Load() - lines; n > 3 {
 					t.Errorf("%d lines in the log", n)
@@ -66,7 +67,7 @@ func TestSimTopicLosesRecords(t *testing.T) {
 				b := w.start("b", disk)
 				w.within(soonEnough, "the next one notices", func() bool { return b.blames(c.name) })
 				w.set(c.name, c.back)
-				w.within(keepingInterval+time.Second, "it is well again", func() bool { ok, not := b.p.Ready(); return ok && len(not) == 0 })
+				w.within(retention.LookInterval+time.Second, "it is well again", func() bool { ok, not := b.p.Ready(); return ok && len(not) == 0 })
 				w.finish()
 			})
 		})
@@ -84,7 +85,7 @@ func TestSimRetentionThatSuffices(t *testing.T) {
 				a := w.live("a")
 				w.send(request("far", in(10*time.Minute)))
 				w.set("retention.ms", c.retention)
-				time.Sleep(2 * keepingInterval)
+				time.Sleep(2 * retention.LookInterval)
 				if ok, not := a.p.Ready(); !ok {
 					t.Errorf("not ready: %+v", not)
 				}

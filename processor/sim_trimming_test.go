@@ -13,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/retention"
 )
 
 // logLength is how many offsets of the delay topic there are.
@@ -106,17 +108,17 @@ func TestSimTrimRefused(t *testing.T) {
 			end: func(w *world) { noDelete.Store(false) },
 		},
 		{
-			name: "groups are not listed", trim: &yes, why: "it cannot be asked whether other groups read it", within: 10 * time.Second, after: vainUnsaid + time.Minute,
+			name: "groups are not listed", trim: &yes, why: "it cannot be asked whether other groups read it", within: 10 * time.Second, after: retention.Unsaid + time.Minute,
 			begin: func(w *world) { failing(w, kmsg.ListGroups, &noList) },
 			end:   func(w *world) { noList.Store(false) },
 		},
 		{
-			name: "settings are not told", why: "its settings cannot be read", within: 10 * time.Second, after: vainUnsaid + time.Minute, also: 2,
+			name: "settings are not told", why: "its settings cannot be read", within: 10 * time.Second, after: retention.Unsaid + time.Minute, also: 2,
 			begin: func(w *world) { failing(w, kmsg.DescribeConfigs, &noConfigs) },
 			end:   func(w *world) { noConfigs.Store(false) },
 		},
 		{
-			name: "records are not deleted", why: "brokers do not answer DeleteRecords: NOT_LEADER_FOR_PARTITION", within: 10 * time.Second, after: vainUnsaid + time.Minute,
+			name: "records are not deleted", why: "brokers do not answer DeleteRecords: NOT_LEADER_FOR_PARTITION", within: 10 * time.Second, after: retention.Unsaid + time.Minute,
 			begin: func(w *world) { failing(w, kmsg.DeleteRecords, &noRecords) },
 			end:   func(w *world) { noRecords.Store(false) },
 		},
@@ -176,7 +178,7 @@ func TestSimTrimHeldUp(t *testing.T) {
 		bad := request("bad", in(0))
 		bad.Headers = bad.Headers[:1] // it says nothing of when it is due, or where it goes
 		w.send(bad)
-		time.Sleep(vainUnsaid - time.Minute)
+		time.Sleep(retention.Unsaid - time.Minute)
 		equal(t, "said at first", a.untrimmed(), "")
 		w.within(2*time.Minute, "it is said", func() bool {
 			return strings.Contains(a.untrimmed(), "nothing of partition 0 is deleted, so its log grows, while something else is wrong with it")
@@ -252,18 +254,18 @@ func TestSimSettingsUnseen(t *testing.T) {
 		topic := func() TopicStats { return a.p.Stats().Topics[0] }
 		var no atomic.Bool
 		failing(w, kmsg.DescribeConfigs, &no)
-		time.Sleep(vainUnsaid)
+		time.Sleep(retention.Unsaid)
 		if topic().Unseen != "" {
 			t.Errorf("it says at once %q", topic().Unseen)
 		}
-		w.within(2*keepingInterval, "it is said", func() bool { return strings.Contains(topic().Unseen, "REQUEST_TIMED_OUT") })
+		w.within(2*retention.LookInterval, "it is said", func() bool { return strings.Contains(topic().Unseen, "REQUEST_TIMED_OUT") })
 		w.set("cleanup.policy", "compact")
 		no.Store(false)
-		w.within(2*keepingInterval, "it is seen", func() bool {
+		w.within(2*retention.LookInterval, "it is seen", func() bool {
 			return topic().Unseen == "" && strings.Contains(topic().Trouble, "cleanup.policy is compact")
 		})
 		w.set("cleanup.policy", "delete")
-		w.within(2*keepingInterval, "it is mended", func() bool { return topic().Trouble == "" })
+		w.within(2*retention.LookInterval, "it is mended", func() bool { return topic().Trouble == "" })
 		w.finish()
 	})
 }

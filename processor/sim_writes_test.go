@@ -12,9 +12,9 @@ import (
 // request, the delivery, and a copy each time that it has lain where it is for half of what the topic keeps, as README says. It lies there for a little longer: until it
 // is looked how old the log is, and until a pass over all that is to be carried has come to it.
 func computedWrites(delay, keeps, pass time.Duration) (least, most int) {
-	look := min(max(keeps/20, carryLook), carryLookMost)
+	look := min(max(keeps/20, time.Second), time.Minute)
 	copies := func(each time.Duration) int { return int((delay - 1) / each) }
-	return 2 + copies(keeps/2+look+carryPause+pass), 2 + copies(keeps/2)
+	return 2 + copies(keeps/2+look+time.Second+pass), 2 + copies(keeps/2)
 }
 
 // What Kafka writes for a delayed record is what is computed from its delay, what its topic keeps, and how fast it is carried.

@@ -40,7 +40,9 @@ func TestPictureOfAPartition(t *testing.T) {
 	equal(t, "pending", s.Pending, 6)
 	equal(t, "bytes pending", s.PendingBytes, size(1, 2, 3, 4, 5, 6))
 	equal(t, "overdue", s.Overdue, 2)
-	for i, want := range []AgendaEntry{{time.Minute, 1, size(3)}, {time.Hour, 2, size(3, 4)}, {24 * time.Hour, 3, size(3, 4, 5)}} {
+	for i, want := range []AgendaEntry{
+		{Within: time.Minute, Records: 1, Bytes: size(3)}, {Within: time.Hour, Records: 2, Bytes: size(3, 4)}, {Within: 24 * time.Hour, Records: 3, Bytes: size(3, 4, 5)},
+	} {
 		if s.Agenda[i] != want {
 			t.Errorf("within %v: %+v, want %+v", want.Within, s.Agenda[i], want)
 		}

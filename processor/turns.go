@@ -55,7 +55,7 @@ func (ts *turns) begin(ps []*partition, now int64, stay membership) {
 // gather takes what a turn delivers, and what it carries. Copies of which one may be refused go alone: nothing else is given up with them.
 func (ts *turns) gather(t *turn, ps []*partition, now int64) {
 	carries := ts.copies(ps, now)
-	if carries == nil || !carries.copies.of.suspect {
+	if carries == nil || !carries.copies.of.Suspect {
 		t.parts, t.full = ts.selection.records(ps, now)
 		t.narrows = ts.selection.narrowing
 	}

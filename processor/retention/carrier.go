@@ -1,4 +1,4 @@
-package processor
+package retention
 
 import (
 	"context"
@@ -10,13 +10,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/picture"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/topics"
 )
 
-// carrier has what is pending in the partitions of a lane carried: written again at the end of the log, so that the log below can go. It
+// Carrier has what is pending in the partitions of a lane carried: written again at the end of the log, so that the log below can go. It
 // chooses what, is told by the lane where something is pending, reads that beside the lane, and hands it over; the lane copies what is still pending in one
-// of its turns (copies.go). There are two reasons:
+// of its turns. There are two reasons:
 //
 //   - Age. Where a topic keeps its log for some time only, what is older than half of that is carried. The other half is for how long
 //     all replicas may be away. What is older than three quarters is said to be behind.
@@ -24,8 +25,8 @@ import (
 //     is so: for each copy one offset at least has been resolved before. What is due within a minute is left.
 //
 // One goroutine owns it. What it knows of partitions are their pictures.
-type carrier struct {
-	to chan<- *excerpt
+type Carrier struct {
+	to chan<- *Excerpt
 	cl *kgo.Client
 	of map[kafka.TopicPartition]*carriage
 	ageing
@@ -47,15 +48,16 @@ const (
 	carryAgain = time.Hour
 )
 
-func newCarrier(sh *shared, lane int, to chan<- *excerpt) *carrier {
-	return &carrier{
+// NewCarrier makes one for a lane, to which it hands what is to be carried. It has not begun.
+func NewCarrier(e *Env, lane int, to chan<- *Excerpt) *Carrier {
+	return &Carrier{
 		to: to, of: map[kafka.TopicPartition]*carriage{},
-		ageing: ageing{shared: sh, log: sh.cfg.Logger.With("lane", lane), lane: lane, keeps: map[string]topics.Keeping{}, fails: map[string]time.Time{}},
+		ageing: ageing{Env: e, log: e.Log.With("lane", lane), lane: lane, keeps: map[string]topics.Keeping{}, fails: map[string]time.Time{}},
 	}
 }
 
-// run carries until ctx ends.
-func (c *carrier) run(ctx context.Context, cl *kgo.Client) {
+// Run carries until ctx ends.
+func (c *Carrier) Run(ctx context.Context, cl *kgo.Client) {
 	c.cl = cl
 	for pause := carryPause; wait.For(ctx, pause); {
 		pause = carryPause
@@ -69,7 +71,7 @@ func (c *carrier) run(ctx context.Context, cl *kgo.Client) {
 }
 
 // watch looks how old the logs of the partitions are that are here, and tells what there is to tell. That goes on whatever the carrier waits for.
-func (c *carrier) watch(ctx context.Context) (pictures []PartitionStats) {
+func (c *Carrier) watch(ctx context.Context) (pictures []picture.Partition) {
 	pictures = c.partitions()
 	c.look(ctx, c.cl, c.of)
 	c.tell(pictures)
@@ -77,7 +79,7 @@ func (c *carrier) watch(ctx context.Context) (pictures []PartitionStats) {
 }
 
 // wait waits, and reports whether ctx still goes on.
-func (c *carrier) wait(ctx context.Context, d time.Duration) bool {
+func (c *Carrier) wait(ctx context.Context, d time.Duration) bool {
 	for end := time.Now().Add(d); ; c.watch(ctx) {
 		left := time.Until(end)
 		if left <= carryPause {
@@ -90,26 +92,26 @@ func (c *carrier) wait(ctx context.Context, d time.Duration) bool {
 }
 
 // partitions are those of the lane of which something may be carried, or will be when they have caught up. Of all others it is forgotten how far that has come.
-func (c *carrier) partitions() (pictures []PartitionStats) {
-	for _, p := range c.assigned.pictures() {
-		if here := p.Phase == PhaseLive || p.Phase == PhaseCatchUp && p.Known; here && p.Lane == c.lane && c.routes[p.Topic].Carries() {
+func (c *Carrier) partitions() (pictures []picture.Partition) {
+	for _, p := range c.Pictures() {
+		if here := p.Phase == picture.Live || p.Phase == picture.CatchUp && p.Known; here && p.Lane == c.lane && c.Routes[p.Topic].Carries() {
 			pictures = append(pictures, p)
 		}
 	}
 	here := map[kafka.TopicPartition]bool{}
 	for _, p := range pictures {
-		tp := p.tp()
+		tp := p.TP()
 		here[tp] = true
-		if g := c.of[tp]; g == nil || g.id != p.TopicID || !g.since.Equal(p.since) {
-			c.of[tp] = &carriage{tp: tp, id: p.TopicID, since: p.since, most: c.most()}
+		if g := c.of[tp]; g == nil || g.id != p.TopicID || !g.since.Equal(p.Since) {
+			c.of[tp] = &carriage{tp: tp, id: p.TopicID, since: p.Since, most: c.most()}
 			c.lookedAt = time.Time{}
 		}
 		c.of[tp].end = p.LogEnd
 	}
 	maps.DeleteFunc(c.of, func(tp kafka.TopicPartition, g *carriage) bool {
 		if !here[tp] {
-			c.counters.topics[tp.Topic].behind.set(tp.Partition, "")
-			c.counters.topics[tp.Topic].uncopied.set(tp.Partition, "")
+			c.Topics[tp.Topic].Behind.Set(tp.Partition, "")
+			c.Topics[tp.Topic].Uncopied.Set(tp.Partition, "")
 		}
 		return !here[tp]
 	})
@@ -117,9 +119,9 @@ func (c *carrier) partitions() (pictures []PartitionStats) {
 }
 
 // due says whether something of a partition is to be carried now, and from where on; nil: nothing.
-func (c *carrier) due(p PartitionStats) *carriage {
-	g := c.of[p.tp()]
-	if g == nil || g.id != p.TopicID || !g.since.Equal(p.since) || p.Phase != PhaseLive { // it has been given up meanwhile, or catches up
+func (c *Carrier) due(p picture.Partition) *carriage {
+	g := c.of[p.TP()]
+	if g == nil || g.id != p.TopicID || !g.since.Equal(p.Since) || p.Phase != picture.Live { // it has been given up meanwhile, or catches up
 		return nil
 	}
 	if p.LowWater < g.low { // it has gone back: what lies above it is pending again
@@ -153,46 +155,46 @@ func (c *carrier) due(p PartitionStats) *carriage {
 }
 
 // lengthens reports whether the log of a partition is longer than it is to be.
-func (c *carrier) lengthens(g *carriage, p PartitionStats) bool {
+func (c *Carrier) lengthens(g *carriage, p picture.Partition) bool {
 	trims := c.keeps[p.Topic].All
-	if trim := c.routes[p.Topic].Trim; trim != nil {
+	if trim := c.Routes[p.Topic].Trim; trim != nil {
 		trims = *trim
 	}
-	least := int64(c.cfg.BatchRecords / 2) // what is delivered in no time is not worth a copy
-	return trims && c.counters.topics[p.Topic].whyUntrimmed() == "" && p.Offset-g.next > 2*(p.Pending+p.Remembered)+least && len(g.ahead) < carryAhead
+	least := int64(c.BatchRecords / 2) // what is delivered in no time is not worth a copy
+	return trims && c.Topics[p.Topic].Untrimmed.Get() == "" && p.Offset-g.next > 2*(p.Pending+p.Remembered)+least && len(g.ahead) < carryAhead
 }
 
 // carry has the lane carry what is pending in the next excerpt of a partition's log. It takes as long as that may take.
-func (c *carrier) carry(ctx context.Context, g *carriage, p PartitionStats) {
+func (c *Carrier) carry(ctx context.Context, g *carriage, p picture.Partition) {
 	long := c.lengthens(g, p)
 	upTo := g.upTo(long, p)
-	sought := c.hand(ctx, &excerpt{tp: g.tp, id: g.id, from: g.next, upTo: upTo, answer: make(chan copied, 1)})
-	if sought.err != nil {
+	sought := c.hand(ctx, &Excerpt{TP: g.tp, ID: g.id, From: g.next, UpTo: upTo, Most: carryTurn, Answer: make(chan Copied, 1)})
+	if sought.Err != nil {
 		c.failed(g, sought)
 		return
 	}
-	records, next, err := g.read(ctx, c.cl, sought.wanted, upTo)
+	records, next, err := g.read(ctx, c.cl, sought.Wanted, upTo)
 	if err != nil {
-		c.failed(g, copied{err: fmt.Errorf("read what is to be carried: %w", err)})
+		c.failed(g, Copied{Err: fmt.Errorf("read what is to be carried: %w", err)})
 		return
 	}
 	c.handAll(ctx, g, records, next, long)
 }
 
 // handAll hands what was read to the lane, and again what that leaves for another turn. Next is where the rest of the log begins.
-func (c *carrier) handAll(ctx context.Context, g *carriage, records []*kgo.Record, next int64, long bool) {
+func (c *Carrier) handAll(ctx context.Context, g *carriage, records []*kgo.Record, next int64, long bool) {
 	for from := g.next; len(records) > 0; {
 		began := time.Now()
-		got := c.hand(ctx, &excerpt{tp: g.tp, id: g.id, records: records, most: g.most, suspect: g.seeks, spares: c.spares(g).Milliseconds(), answer: make(chan copied, 1)})
-		if got.err != nil {
+		got := c.hand(ctx, &Excerpt{TP: g.tp, ID: g.id, Records: records, Most: g.most, Suspect: g.seeks, Spares: c.spares(g).Milliseconds(), Answer: make(chan Copied, 1)})
+		if got.Err != nil {
 			c.failed(g, got)
 			return
 		}
 		c.succeeded(g, got)
-		if long && got.copies > 0 && !slices.Contains(g.ahead, from) {
+		if long && got.Copies > 0 && !slices.Contains(g.ahead, from) {
 			g.ahead = append(g.ahead, from)
 		}
-		if records = records[got.read:]; len(records) > 0 {
+		if records = records[got.Read:]; len(records) > 0 {
 			g.next = records[0].Offset
 		}
 		if !c.wait(ctx, c.share(got)-time.Since(began)) {
@@ -204,7 +206,7 @@ func (c *carrier) handAll(ctx context.Context, g *carriage, records []*kgo.Recor
 
 // spares is how soon what is not worth a copy is due: a log may be longer for that time. What is carried for its age is carried all the same, so that
 // the other half of what its topic keeps is left.
-func (c *carrier) spares(g *carriage) time.Duration {
+func (c *Carrier) spares(g *carriage) time.Duration {
 	if c.keeps[g.tp.Topic].Age > 0 {
 		return 0
 	}
@@ -212,43 +214,43 @@ func (c *carrier) spares(g *carriage) time.Duration {
 }
 
 // most is how many copies go into one turn at most: no more than may be made in a second.
-func (c *carrier) most() int { return min(carryTurn, max(c.cfg.CarryRecords/c.cfg.Lanes, 1)) }
+func (c *Carrier) most() int { return min(carryTurn, max(c.CarryRecords/c.Lanes, 1)) }
 
 // share is how long that may take which was copied, for a lane to keep to its share of the budget.
-func (c *carrier) share(got copied) time.Duration {
-	seconds := max(float64(got.copies)/float64(c.cfg.CarryRecords), float64(got.bytes)/float64(c.cfg.CarryBytes))
-	return time.Duration(seconds * float64(c.cfg.Lanes) * float64(time.Second))
+func (c *Carrier) share(got Copied) time.Duration {
+	seconds := max(float64(got.Copies)/float64(c.CarryRecords), float64(got.Bytes)/float64(c.CarryBytes))
+	return time.Duration(seconds * float64(c.Lanes) * float64(time.Second))
 }
 
 // hand hands an excerpt to the lane, and waits for what becomes of it.
-func (c *carrier) hand(ctx context.Context, x *excerpt) copied {
+func (c *Carrier) hand(ctx context.Context, x *Excerpt) Copied {
 	t := time.NewTicker(carryPause)
 	defer t.Stop()
 	for to := c.to; ; {
 		select {
 		case to <- x:
 			to = nil
-		case got := <-x.answer:
+		case got := <-x.Answer:
 			return got
 		case <-t.C:
 			c.watch(ctx)
 		case <-ctx.Done():
-			return copied{err: ctx.Err()}
+			return Copied{Err: ctx.Err()}
 		}
 	}
 }
 
 // succeeded takes in that something was copied, or nothing had to be.
-func (c *carrier) succeeded(g *carriage, got copied) {
+func (c *Carrier) succeeded(g *carriage, got Copied) {
 	g.failed, g.why, g.fails, g.most = 0, nil, time.Time{}, min(2*g.most, c.most())
 	g.seeks = g.seeks && g.most < c.most()
-	if got.unfit != nil {
-		c.leave(g, fmt.Sprintf("the record at offset %d does not fit into the topic with two headers more: raise its max.message.bytes", *got.unfit))
+	if got.Unfit != nil {
+		c.leave(g, fmt.Sprintf("the record at offset %d does not fit into the topic with two headers more: raise its max.message.bytes", *got.Unfit))
 	}
 }
 
 // leave says why a record stays where it is, until that is tried again: what was against it may be over by then.
-func (c *carrier) leave(g *carriage, why string) {
+func (c *Carrier) leave(g *carriage, why string) {
 	again := carryAgain
 	if age := c.keeps[g.tp.Topic].Age; age > 0 {
 		again = max(age/20, min(carryRest, age/8))
@@ -260,26 +262,26 @@ func (c *carrier) leave(g *carriage, why string) {
 }
 
 // failed takes in that nothing was copied. What is refused is tried with fewer records, and a record that is refused by itself is left where it is.
-func (c *carrier) failed(g *carriage, got copied) {
-	if got.refused != nil && g.most == 1 {
-		c.leave(g, fmt.Sprintf("brokers refuse a copy of the record at offset %d: %v", *got.refused, got.err))
-		g.next, g.failed = *got.refused+1, 0
+func (c *Carrier) failed(g *carriage, got Copied) {
+	if got.Refused != nil && g.most == 1 {
+		c.leave(g, fmt.Sprintf("brokers refuse a copy of the record at offset %d: %v", *got.Refused, got.Err))
+		g.next, g.failed = *got.Refused+1, 0
 		return
 	}
-	if g.why = got.err; g.fails.IsZero() {
+	if g.why = got.Err; g.fails.IsZero() {
 		g.fails = time.Now()
 	}
-	if got.refused != nil {
+	if got.Refused != nil {
 		g.most, g.seeks = max(g.most/2, 1), true
 	}
 	rest := wait.Growing(g.failed, wait.LeastRest, c.restMost(g))
 	g.failed++
 	g.rests = time.Now().Add(rest)
-	c.log.Debug("nothing could be carried; trying again", "topic", g.tp.Topic, "partition", g.tp.Partition, "error", got.err, "in", rest)
+	c.log.Debug("nothing could be carried; trying again", "topic", g.tp.Topic, "partition", g.tp.Partition, "error", got.Err, "in", rest)
 }
 
 // restMost is how long a partition is left alone at most of which nothing could be carried: no more than a small part of the time that there is.
-func (c *carrier) restMost(g *carriage) time.Duration {
+func (c *Carrier) restMost(g *carriage) time.Duration {
 	if age := c.keeps[g.tp.Topic].Age; age > 0 {
 		return min(carryRest, max(age/20, carryPause))
 	}

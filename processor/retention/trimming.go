@@ -1,4 +1,4 @@
-package processor
+package retention
 
 import (
 	"cmp"
@@ -16,15 +16,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/picture"
 	"github.com/duewheel/duewheel/processor/wait"
+	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
-// trimming deletes what the logs of delay topics do not need any more (KIP-107): all below a low water that was committed
-// some time ago. It asks for whole topics at a time, once in Config.TrimInterval and only where a fifth of a log can go. It touches
+// Trimming deletes what the logs of delay topics do not need any more (KIP-107): all below a low water that was committed
+// some time ago. It asks for whole topics at a time, once in Env.TrimInterval and only where a fifth of a log can go. It touches
 // nothing of a lane: what it knows of partitions are their pictures. One goroutine owns it.
-type trimming struct {
-	*shared
+type Trimming struct {
+	*Env
 	log    *slog.Logger
 	seen   map[kafka.TopicPartition][]waterline
 	others otherReaders
@@ -44,27 +46,28 @@ type waterline struct {
 const (
 	// trimShare is the part of a log that is worth a request: one in trimShare.
 	trimShare = 5
-	// staleCheckpoint is for how long a plain commit that was not answered may still take the checkpoint of at_least_once back.
-	staleCheckpoint = time.Minute
+	// StaleCheckpoint is for how long a plain commit that was not answered may still take the checkpoint of at_least_once back.
+	StaleCheckpoint = time.Minute
 )
 
-func newTrimming(sh *shared) *trimming {
-	return &trimming{shared: sh, log: sh.cfg.Logger, seen: map[kafka.TopicPartition][]waterline{}, heldUp: map[kafka.TopicPartition]time.Time{}, others: newOtherReaders(sh), own: kafka.NewCoordinator(sh.cfg.Group), vain: newVain()}
+// NewTrimming makes one that has not begun.
+func NewTrimming(e *Env) *Trimming {
+	return &Trimming{Env: e, log: e.Log, seen: map[kafka.TopicPartition][]waterline{}, heldUp: map[kafka.TopicPartition]time.Time{}, others: newOtherReaders(e), own: kafka.NewCoordinator(e.Group), vain: newVain()}
 }
 
-// run trims until ctx ends.
-func (t *trimming) run(ctx context.Context, cl *kgo.Client) {
-	for wait.For(ctx, t.cfg.TrimInterval) {
+// Run trims until ctx ends.
+func (t *Trimming) Run(ctx context.Context, cl *kgo.Client) {
+	for wait.For(ctx, t.TrimInterval) {
 		t.trim(ctx, cl, time.Now())
 	}
 }
 
 // trim deletes what can go of each topic.
-func (t *trimming) trim(ctx context.Context, cl *kgo.Client, now time.Time) {
-	pictures := t.assigned.pictures()
+func (t *Trimming) trim(ctx context.Context, cl *kgo.Client, now time.Time) {
+	pictures := t.Pictures()
 	t.forget(pictures)
 	unneeded := t.unneeded(pictures, now)
-	for topic := range t.counters.topics {
+	for topic := range t.Topics {
 		if _, asks := unneeded[topic]; !asks {
 			t.vain.over(topic)
 		}
@@ -74,25 +77,25 @@ func (t *trimming) trim(ctx context.Context, cl *kgo.Client, now time.Time) {
 }
 
 // tellHeldUp says of which partitions nothing is deleted for what else is wrong with them, when that has lasted; trimmed are the topics that are to be trimmed.
-func (t *trimming) tellHeldUp(pictures []PartitionStats, trimmed cuts, now time.Time) {
+func (t *Trimming) tellHeldUp(pictures []picture.Partition, trimmed cuts, now time.Time) {
 	for _, p := range pictures {
 		if _, fails := t.vain.since[p.Topic]; fails {
 			continue // it is not known whether that one is
 		}
 		why := ""
 		_, trims := trimmed[p.Topic]
-		if since, is := t.heldUp[p.tp()]; is && trims && now.Sub(since) >= vainUnsaid {
+		if since, is := t.heldUp[p.TP()]; is && trims && now.Sub(since) >= Unsaid {
 			why = fmt.Sprintf("nothing of partition %d is deleted, so its log grows, while something else is wrong with it: %s", p.Partition, cmp.Or(p.Error, p.Reason))
 		}
-		t.counters.topics[p.Topic].heldUp.say(t.log, p, why, slog.LevelWarn, "a partition is not trimmed", "a partition is trimmed again")
+		t.Topics[p.Topic].HeldUp.say(t.log, p, why, slog.LevelWarn, "a partition is not trimmed", "a partition is trimmed again")
 	}
 }
 
 // patience is how long an answer may take: brokers may be slow.
-func (t *trimming) patience() time.Duration { return kafka.RequestTimeout << min(t.inVain, 2) }
+func (t *Trimming) patience() time.Duration { return kafka.RequestTimeout << min(t.inVain, 2) }
 
 // cut deletes what can go of each topic, but for those that are not to be trimmed. What fails of one keeps no other.
-func (t *trimming) cut(ctx context.Context, cl *kgo.Client, unneeded cuts) {
+func (t *Trimming) cut(ctx context.Context, cl *kgo.Client, unneeded cuts) {
 	failed := t.leave(ctx, cl, unneeded)
 	for topic, c := range unneeded {
 		if err := t.deleteOf(ctx, cl, topic, c); err != nil {
@@ -112,7 +115,7 @@ func (t *trimming) cut(ctx context.Context, cl *kgo.Client, unneeded cuts) {
 }
 
 // failed takes in that a topic could not be trimmed, which is said when it lasts.
-func (t *trimming) failed(topic string, err error) {
+func (t *Trimming) failed(topic string, err error) {
 	t.log.Debug("a delay topic cannot be trimmed now; trying again", "topic", topic, "error", err)
 	if t.vain.failed(topic, err) {
 		t.note(topic, err.Error())
@@ -120,13 +123,13 @@ func (t *trimming) failed(topic string, err error) {
 }
 
 // forget stops saying why topics are not trimmed of which nothing is here any more: the replica that has their partitions says it.
-func (t *trimming) forget(pictures []PartitionStats) {
-	for topic, stats := range t.counters.topics {
-		if !slices.ContainsFunc(pictures, func(p PartitionStats) bool { return p.Topic == topic }) {
-			stats.untrimmed.Store(nil)
+func (t *Trimming) forget(pictures []picture.Partition) {
+	for topic, stats := range t.Topics {
+		if !slices.ContainsFunc(pictures, func(p picture.Partition) bool { return p.Topic == topic }) {
+			stats.Untrimmed.Set("")
 		}
-		stats.heldUp.keep(func(partition int32) bool {
-			return slices.ContainsFunc(pictures, func(p PartitionStats) bool { return p.Topic == topic && p.Partition == partition })
+		stats.HeldUp.keep(func(partition int32) bool {
+			return slices.ContainsFunc(pictures, func(p picture.Partition) bool { return p.Topic == topic && p.Partition == partition })
 		})
 	}
 }
@@ -145,7 +148,7 @@ func (c cuts) of(topic string) cut {
 }
 
 // worthCutting reports whether what lies below a low water is so much of a log that it is worth a request.
-func (p *PartitionStats) worthCutting(low int64) bool {
+func worthCutting(p *picture.Partition, low int64) bool {
 	return low > p.LogStart && (low-p.LogStart)*trimShare >= p.LogEnd-p.LogStart
 }
 
@@ -164,18 +167,18 @@ func (c cut) kadm(topic string) map[int32]kadm.Offset {
 }
 
 // unneeded is what no checkpoint needs that could be found again: what lies below the low water that was committed a while ago.
-func (t *trimming) unneeded(pictures []PartitionStats, now time.Time) cuts {
-	old, all, here, heldUp := t.cfg.TrimInterval, cuts{}, map[kafka.TopicPartition]bool{}, map[kafka.TopicPartition]time.Time{}
-	if t.cfg.Guarantee == AtLeastOnce {
-		old = max(old, staleCheckpoint)
+func (t *Trimming) unneeded(pictures []picture.Partition, now time.Time) cuts {
+	old, all, here, heldUp := t.TrimInterval, cuts{}, map[kafka.TopicPartition]bool{}, map[kafka.TopicPartition]time.Time{}
+	if t.AtLeastOnce {
+		old = max(old, StaleCheckpoint)
 	}
 	for _, p := range pictures {
-		if p.Phase != PhaseLive && p.Phase != PhaseCatchUp || !t.mayTrim(p.Topic) {
+		if p.Phase != picture.Live && p.Phase != picture.CatchUp || !t.mayTrim(p.Topic) {
 			continue
 		}
-		tp := p.tp()
-		if p.Phase == PhaseCatchUp || p.Error != "" {
-			if p.worthCutting(p.LowWater) {
+		tp := p.TP()
+		if p.Phase == picture.CatchUp || p.Error != "" {
+			if worthCutting(&p, p.LowWater) {
 				heldUp[tp] = now
 				if since, was := t.heldUp[tp]; was {
 					heldUp[tp] = since
@@ -192,11 +195,11 @@ func (t *trimming) unneeded(pictures []PartitionStats, now time.Time) cuts {
 			low, seen = seen[0].low, seen[1:]
 		}
 		t.seen[tp] = append(seen, waterline{at: now, id: p.TopicID, low: p.LowWater})
-		untrimmed := t.counters.topics[p.Topic].whyUntrimmed() != ""
+		untrimmed := t.Topics[p.Topic].Untrimmed.Get() != ""
 		if untrimmed { // it is tried with what there is, be it nothing, which brokers take: else it would stay so until a fifth can go
 			low = max(low, p.LogStart)
 		}
-		if untrimmed || p.worthCutting(low) {
+		if untrimmed || worthCutting(&p, low) {
 			all.of(p.Topic)[p.Partition] = stretchToCut{p.TopicID, p.LogStart, low}
 		}
 	}
@@ -206,16 +209,16 @@ func (t *trimming) unneeded(pictures []PartitionStats, now time.Time) cuts {
 }
 
 // mayTrim reports whether a topic is trimmed unless something is found to be against it.
-func (t *trimming) mayTrim(topic string) bool {
-	trim := t.routes[topic].Trim
+func (t *Trimming) mayTrim(topic string) bool {
+	trim := t.Routes[topic].Trim
 	return trim == nil || *trim
 }
 
 // leave leaves out the topics that are not to be trimmed, and says why where that was not to be expected; and those of which that cannot be told now.
-func (t *trimming) leave(ctx context.Context, cl *kgo.Client, unneeded cuts) (failed map[string]error) {
+func (t *Trimming) leave(ctx context.Context, cl *kgo.Client, unneeded cuts) (failed map[string]error) {
 	var unsaid []string
 	for topic := range unneeded {
-		if t.routes[topic].Trim == nil {
+		if t.Routes[topic].Trim == nil {
 			unsaid = append(unsaid, topic)
 		}
 	}
@@ -229,7 +232,7 @@ func (t *trimming) leave(ctx context.Context, cl *kgo.Client, unneeded cuts) (fa
 		case k.Err != nil:
 			failed[topic] = k.Err
 		case told && !k.All: // its retention does the work
-			t.counters.topics[topic].untrimmed.Store(nil)
+			t.Topics[topic].Untrimmed.Set("")
 			t.vain.over(topic)
 		default:
 			continue
@@ -247,10 +250,10 @@ func (t *trimming) leave(ctx context.Context, cl *kgo.Client, unneeded cuts) (fa
 }
 
 // leaveToOthers leaves out the topics that other groups read, or may read.
-func (t *trimming) leaveToOthers(ctx context.Context, cl *kgo.Client, unneeded cuts, failed map[string]error) {
+func (t *Trimming) leaveToOthers(ctx context.Context, cl *kgo.Client, unneeded cuts, failed map[string]error) {
 	hidden, err := t.others.look(ctx, cl, t.patience())
 	for topic := range unneeded {
-		trim := t.routes[topic].Trim
+		trim := t.Routes[topic].Trim
 		switch groups := t.others.of(topic); {
 		case len(groups) > 0:
 			t.vain.over(topic)
@@ -269,7 +272,7 @@ func (t *trimming) leaveToOthers(ctx context.Context, cl *kgo.Client, unneeded c
 }
 
 // deleteOf deletes what can go of a topic. What cannot be told of one of its partitions keeps no other.
-func (t *trimming) deleteOf(ctx context.Context, cl *kgo.Client, topic string, c cut) error {
+func (t *Trimming) deleteOf(ctx context.Context, cl *kgo.Client, topic string, c cut) error {
 	if len(c) == 0 {
 		return nil
 	}
@@ -288,7 +291,7 @@ func (t *trimming) deleteOf(ctx context.Context, cl *kgo.Client, topic string, c
 // confirm leaves out the partitions of a topic that was made anew since they were assigned, since offsets of another topic mean nothing, and what lies above the
 // L that the group has committed by now. That may be lower than what is known here: this process may have been away for long, and another one have gone on with
 // less of the log, or a person have set offsets back. Untold is why a partition was left out of which that L is not known.
-func (t *trimming) confirm(ctx context.Context, cl *kgo.Client, topic string, c cut) (untold, err error) {
+func (t *Trimming) confirm(ctx context.Context, cl *kgo.Client, topic string, c cut) (untold, err error) {
 	var tps []kafka.TopicPartition
 	for partition := range c {
 		tps = append(tps, kafka.TopicPartition{Topic: topic, Partition: partition})
@@ -335,7 +338,7 @@ func committedLow(committed map[kafka.TopicPartition]kafka.Fetched, tp kafka.Top
 	case f.Offset < 0:
 		return 0, errors.New("nothing is committed")
 	}
-	c, err := checkpointIn(f)
+	c, err := state.ParseCheckpoint(f.Offset, f.Metadata)
 	if err == nil && c.TopicID != id.Short() {
 		err = errors.New("it is of another topic of that name")
 	}
@@ -343,7 +346,7 @@ func committedLow(committed map[kafka.TopicPartition]kafka.Fetched, tp kafka.Top
 }
 
 // trimmed takes in what became of a request. An answer that does not come, or asks to try again, leaves it open why a topic is not trimmed.
-func (t *trimming) trimmed(topic string, c cut, answers map[int32]kadm.DeleteRecordsResponse, err error) error {
+func (t *Trimming) trimmed(topic string, c cut, answers map[int32]kadm.DeleteRecordsResponse, err error) error {
 	deleted, refused := false, error(nil)
 	for partition, s := range c {
 		answer, ok := answers[partition]
@@ -352,7 +355,7 @@ func (t *trimming) trimmed(topic string, c cut, answers map[int32]kadm.DeleteRec
 			err = cmp.Or(err, error(kerr.LeaderNotAvailable))
 		case answer.Err == nil:
 			deleted = true
-			t.counters.topics[topic].trimmed.Add(max(answer.LowWatermark-s.from, 0))
+			t.Topics[topic].Trimmed.Add(max(answer.LowWatermark-s.from, 0))
 			t.log.Debug("a delay topic is trimmed", "topic", topic, "partition", partition, "from", s.from, "to", answer.LowWatermark)
 		case kerr.IsRetriable(answer.Err):
 			err = answer.Err
@@ -372,15 +375,12 @@ func (t *trimming) trimmed(topic string, c cut, answers map[int32]kadm.DeleteRec
 }
 
 // note tells once why a topic is not trimmed; "": it is.
-func (t *trimming) note(topic, why string) {
-	c := t.counters.topics[topic]
-	switch was := c.whyUntrimmed(); {
+func (t *Trimming) note(topic, why string) {
+	switch was := t.Topics[topic].Untrimmed.Set(why); {
 	case why == was:
-		return
 	case why == "":
 		t.log.Info("delay topic is trimmed again", "topic", topic)
 	default:
 		t.log.Warn("delay topic is not trimmed, and grows until its retention cuts it", "topic", topic, "why", why)
 	}
-	c.untrimmed.Store(&why)
 }

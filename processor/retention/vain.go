@@ -1,4 +1,4 @@
-package processor
+package retention
 
 import (
 	"context"
@@ -15,8 +15,8 @@ type vain struct {
 	said  map[string]bool
 }
 
-// vainUnsaid is for how long it may be asked in vain before that is said.
-const vainUnsaid = carryUnasked
+// Unsaid is for how long it may be asked in vain, or something be as it should not be, before that is said.
+const Unsaid = 5 * time.Minute
 
 func newVain() vain { return vain{map[string]time.Time{}, map[string]bool{}} }
 
@@ -25,7 +25,7 @@ func (v *vain) failed(topic string, err error) bool {
 	if _, fails := v.since[topic]; !fails {
 		v.since[topic] = time.Now()
 	}
-	if v.said[topic] || time.Since(v.since[topic]) < vainUnsaid && kafka.VerdictOf(err) != kafka.Stop {
+	if v.said[topic] || time.Since(v.since[topic]) < Unsaid && kafka.VerdictOf(err) != kafka.Stop {
 		return false
 	}
 	v.said[topic] = true

@@ -1,9 +1,8 @@
-package processor
+package retention
 
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,21 +11,21 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/picture"
 	"github.com/duewheel/duewheel/topics"
 )
 
 // testCarrier is one of a lane that has no goroutine, and a partition with a log of 100 offsets from 10 on.
-func testCarrier(route topics.Route) (*carrier, *carriage, PartitionStats) {
+func testCarrier(route topics.Route) (*Carrier, *carriage, picture.Partition) {
 	route.Topic = "t"
-	cfg := Config{Logger: slog.New(slog.DiscardHandler), BatchRecords: 20, CarryRecords: 1000, CarryBytes: 1 << 20, Lanes: 2}.withDefaults()
-	counters := newCounters([]string{"t"}, cfg.Logger)
-	c := newCarrier(&shared{cfg: cfg, routes: map[string]*topics.Route{"t": &route}, counters: counters}, 0, nil)
+	env := testEnv(map[string]*topics.Route{"t": &route})
+	env.BatchRecords, env.CarryRecords, env.CarryBytes, env.Lanes, env.SessionTimeout = 20, 1000, 1<<20, 2, 45*time.Second
+	c := NewCarrier(env, 0, nil)
 	tp := kafka.TopicPartition{Topic: "t", Partition: 3}
 	g := &carriage{tp: tp, most: carryTurn}
 	c.of[tp] = g
-	return c, g, PartitionStats{Topic: "t", Partition: 3, Phase: PhaseLive, LowWater: 10, Offset: 110, Pending: 20}
+	return c, g, picture.Partition{Topic: "t", Partition: 3, Phase: picture.Live, LowWater: 10, Offset: 110, Pending: 20}
 }
 
 // What is older than half of what the topic keeps is carried, up to O; and of a log that is trimmed all that comes first, while it is longer than
@@ -37,34 +36,34 @@ func TestCarryDue(t *testing.T) {
 		trim  *bool
 		keeps topics.Keeping
 		old   int64
-		make  func(c *carrier, g *carriage, p *PartitionStats)
+		make  func(c *Carrier, g *carriage, p *picture.Partition)
 		upTo  int64 // 0: nothing
 	}{
 		"nothing is old":                     {keeps: topics.Keeping{Age: time.Hour}, old: 10},
 		"some is":                            {keeps: topics.Keeping{Age: time.Hour}, old: 40, upTo: 40},
 		"all is":                             {keeps: topics.Keeping{Age: time.Hour}, old: 500, upTo: 110},
-		"the log begins above":               {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.LogStart = 40 }},
-		"what was done":                      {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *carrier, g *carriage, _ *PartitionStats) { g.next = 40 }},
-		"nothing is pending":                 {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Pending = 0 }},
-		"it rests":                           {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *carrier, g *carriage, _ *PartitionStats) { g.rests = time.Now().Add(time.Minute) }},
+		"the log begins above":               {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *Carrier, _ *carriage, p *picture.Partition) { p.LogStart = 40 }},
+		"what was done":                      {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *Carrier, g *carriage, _ *picture.Partition) { g.next = 40 }},
+		"nothing is pending":                 {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *Carrier, _ *carriage, p *picture.Partition) { p.Pending = 0 }},
+		"it rests":                           {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *Carrier, g *carriage, _ *picture.Partition) { g.rests = time.Now().Add(time.Minute) }},
 		"a long log":                         {keeps: topics.Keeping{All: true}, upTo: 110},
 		"one that is told not to be trimmed": {keeps: topics.Keeping{All: true}, trim: &no},
 		"one that is told to be":             {keeps: topics.Keeping{Age: time.Hour}, trim: &yes, upTo: 110},
 		"one that deletes by itself":         {keeps: topics.Keeping{}},
-		"a log of twice what is pending":     {keeps: topics.Keeping{All: true}, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Pending = 45 }},
-		"what is remembered counts":          {keeps: topics.Keeping{All: true}, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Remembered = 25 }},
-		"a little more":                      {keeps: topics.Keeping{All: true}, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Pending = 44 }, upTo: 110},
-		"it cannot be trimmed": {keeps: topics.Keeping{All: true}, make: func(c *carrier, _ *carriage, _ *PartitionStats) {
-			c.counters.topics["t"].untrimmed.Store(&[]string{"no right"}[0])
+		"a log of twice what is pending":     {keeps: topics.Keeping{All: true}, make: func(_ *Carrier, _ *carriage, p *picture.Partition) { p.Pending = 45 }},
+		"what is remembered counts":          {keeps: topics.Keeping{All: true}, make: func(_ *Carrier, _ *carriage, p *picture.Partition) { p.Remembered = 25 }},
+		"a little more":                      {keeps: topics.Keeping{All: true}, make: func(_ *Carrier, _ *carriage, p *picture.Partition) { p.Pending = 44 }, upTo: 110},
+		"it cannot be trimmed": {keeps: topics.Keeping{All: true}, make: func(c *Carrier, _ *carriage, _ *picture.Partition) {
+			c.Topics["t"].Untrimmed.Set("no right")
 		}},
-		"what was done shortens it": {keeps: topics.Keeping{All: true}, make: func(_ *carrier, g *carriage, _ *PartitionStats) { g.next = 61 }},
-		"something holds L": {keeps: topics.Keeping{All: true}, make: func(_ *carrier, g *carriage, _ *PartitionStats) {
+		"what was done shortens it": {keeps: topics.Keeping{All: true}, make: func(_ *Carrier, g *carriage, _ *picture.Partition) { g.next = 61 }},
+		"something holds L": {keeps: topics.Keeping{All: true}, make: func(_ *Carrier, g *carriage, _ *picture.Partition) {
 			g.next, g.ahead = 20, []int64{10, 11, 12, 13, 14, 15, 16, 17}
 		}},
-		"L has passed the first of those": {keeps: topics.Keeping{All: true}, make: func(_ *carrier, g *carriage, _ *PartitionStats) {
+		"L has passed the first of those": {keeps: topics.Keeping{All: true}, make: func(_ *Carrier, g *carriage, _ *picture.Partition) {
 			g.next, g.ahead = 20, []int64{9, 11, 12, 13, 14, 15, 16, 17}
 		}, upTo: 110},
-		"L has passed what was not done here": {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *carrier, g *carriage, p *PartitionStats) { g.next, p.LowWater = 20, 40 }},
+		"L has passed what was not done here": {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *Carrier, g *carriage, p *picture.Partition) { g.next, p.LowWater = 20, 40 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			carrier, g, p := testCarrier(topics.Route{Trim: c.trim})
@@ -110,12 +109,10 @@ func TestCarryWhereLGoesBack(t *testing.T) {
 // Of a partition that comes again it is forgotten how far carrying had come: its log may have been cut meanwhile above L, and been written on.
 func TestCarryInAnotherStay(t *testing.T) {
 	c, g, p := testCarrier(topics.Route{})
-	pt := &partition{tp: g.tp}
 	stays := func(since int64) {
 		p := p
-		p.since = time.Unix(since, 0)
-		pt.picture.Store(&p)
-		c.assigned.remember(0, g.tp, pt)
+		p.Since = time.Unix(since, 0)
+		c.Pictures = func() []picture.Partition { return []picture.Partition{p} }
 		c.partitions()
 	}
 	stays(1)
@@ -143,7 +140,7 @@ func TestCarryStuck(t *testing.T) {
 				carrier.keeps["t"] = c.keeps
 				unfit := int64(17)
 				g.next, g.old, g.ahead = 40, 40, []int64{10, 11, 12, 13, 14, 15, 16, 17}
-				carrier.succeeded(g, copied{unfit: &unfit})
+				carrier.succeeded(g, Copied{Unfit: &unfit})
 				time.Sleep(c.after - time.Millisecond)
 				equal(t, "before that", carrier.due(p) == nil, true)
 				time.Sleep(2 * time.Millisecond)
@@ -177,25 +174,25 @@ func TestCarryFailsForLength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, g, p := testCarrier(topics.Route{})
 		c.keeps["t"] = topics.Keeping{All: true}
-		to := make(chan *excerpt)
+		to := make(chan *Excerpt)
 		c.to = to
-		answers := make(chan copied)
+		answers := make(chan Copied)
 		go func() {
 			for a := range answers {
 				x := <-to
-				x.answer <- a
+				x.Answer <- a
 			}
 		}()
-		hand := func(a copied) {
+		hand := func(a Copied) {
 			time.Sleep(2 * carryRest)
 			equal(t, "something is due", c.due(p) == g, true)
 			go func() { answers <- a }()
 			c.handAll(t.Context(), g, []*kgo.Record{{Offset: 10}}, 11, c.lengthens(g, p))
 		}
 		for range 2 * carryAhead {
-			hand(copied{err: errors.New("a rebalance")})
+			hand(Copied{Err: errors.New("a rebalance")})
 		}
-		hand(copied{read: 1, copies: 1})
+		hand(Copied{Read: 1, Copies: 1})
 		equals(t, "carried ahead of L", g.ahead, []int64{10})
 		equal(t, "next", g.next, 11)
 		close(answers)
@@ -207,18 +204,18 @@ func TestCarryFailingIsSaid(t *testing.T) {
 	for name, c := range map[string]struct {
 		keeps topics.Keeping
 		after time.Duration
-	}{"for length": {topics.Keeping{All: true}, carryUnasked}, "for age": {topics.Keeping{Age: 72 * time.Hour}, carryUnasked}, "short": {topics.Keeping{Age: time.Minute}, time.Minute / 8}} {
+	}{"for length": {topics.Keeping{All: true}, Unsaid}, "for age": {topics.Keeping{Age: 72 * time.Hour}, Unsaid}, "short": {topics.Keeping{Age: time.Minute}, time.Minute / 8}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				carrier, g, p := testCarrier(topics.Route{})
 				carrier.keeps["t"] = c.keeps
 				g.old = p.Offset
-				of := carrier.counters.topics["t"]
+				of := carrier.Topics["t"]
 				said := func() string {
-					carrier.tell([]PartitionStats{p})
-					return of.uncopied.any()
+					carrier.tell([]picture.Partition{p})
+					return of.Uncopied.Any()
 				}
-				fail := func() { carrier.failed(g, copied{err: errors.New("no right to write")}) }
+				fail := func() { carrier.failed(g, Copied{Err: errors.New("no right to write")}) }
 				fail()
 				time.Sleep(c.after - time.Millisecond)
 				fail()
@@ -234,7 +231,7 @@ func TestCarryFailingIsSaid(t *testing.T) {
 				fail()
 				time.Sleep(c.after)
 				equal(t, "said again", said() != "", true)
-				carrier.succeeded(g, copied{copies: 1})
+				carrier.succeeded(g, Copied{Copies: 1})
 				equal(t, "said when it is over", said(), "")
 			})
 		})
@@ -245,23 +242,23 @@ func TestCarryFailingIsSaid(t *testing.T) {
 func TestCarryUnasked(t *testing.T) {
 	for name, c := range map[string]struct {
 		keeps, after time.Duration
-	}{"long": {72 * time.Hour, carryUnasked}, "short": {time.Minute, time.Minute / 8}} {
+	}{"long": {72 * time.Hour, Unsaid}, "short": {time.Minute, time.Minute / 8}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				carrier, _, _ := testCarrier(topics.Route{})
 				carrier.keeps["t"] = topics.Keeping{Age: c.keeps}
-				of := carrier.counters.topics["t"]
+				of := carrier.Topics["t"]
 				carrier.heard("t", errors.New("no leader"))
 				time.Sleep(c.after - time.Millisecond)
 				carrier.heard("t", errors.New("no leader"))
-				equal(t, "at first", of.uncarried.any(), "")
+				equal(t, "at first", of.Uncarried.Any(), "")
 				time.Sleep(time.Millisecond)
 				carrier.heard("t", errors.New("no leader"))
-				equal(t, "when it lasts", of.uncarried.any(), "no leader")
+				equal(t, "when it lasts", of.Uncarried.Any(), "no leader")
 				carrier.heard("t", nil)
-				equal(t, "when it is over", of.uncarried.any(), "")
+				equal(t, "when it is over", of.Uncarried.Any(), "")
 				carrier.heard("t", errors.New("no leader"))
-				equal(t, "when it has begun anew", of.uncarried.any(), "")
+				equal(t, "when it has begun anew", of.Uncarried.Any(), "")
 			})
 		})
 	}
@@ -270,26 +267,26 @@ func TestCarryUnasked(t *testing.T) {
 // What is said of a topic is forgotten with the last of its partitions that is here, and what another lane says of it is not.
 func TestCarryElsewhere(t *testing.T) {
 	c, g, _ := testCarrier(topics.Route{})
-	of := c.counters.topics["t"]
+	of := c.Topics["t"]
 	why := unreadableSettings(errors.New("TOPIC_AUTHORIZATION_FAILED"))
 	c.heard("t", why)
-	of.uncarried.set(7, "another lane")
-	equal(t, "while it is here", of.uncarried.any(), why.Error())
+	of.Uncarried.Set(7, "another lane")
+	equal(t, "while it is here", of.Uncarried.Any(), why.Error())
 	delete(c.of, g.tp)
 	c.look(t.Context(), nil, c.of)
-	equal(t, "when it is not", of.uncarried.any(), "another lane")
+	equal(t, "when it is not", of.Uncarried.Any(), "another lane")
 }
 
 // The lane is given no more than its share of the budget, and no more in one turn than that of a second.
 func TestCarryBudget(t *testing.T) {
 	c, _, _ := testCarrier(topics.Route{})
-	equal(t, "by records", c.share(copied{copies: 100, bytes: 100}), 200*time.Millisecond)
-	equal(t, "by bytes", c.share(copied{copies: 1, bytes: 1 << 19}), time.Second)
-	equal(t, "for nothing", c.share(copied{}), 0)
+	equal(t, "by records", c.share(Copied{Copies: 100, Bytes: 100}), 200*time.Millisecond)
+	equal(t, "by bytes", c.share(Copied{Copies: 1, Bytes: 1 << 19}), time.Second)
+	equal(t, "for nothing", c.share(Copied{}), 0)
 	equal(t, "in a turn", c.most(), 500)
-	c.cfg.CarryRecords = 1
+	c.CarryRecords = 1
 	equal(t, "in a turn at least", c.most(), 1)
-	c.cfg.CarryRecords = 1_000_000
+	c.CarryRecords = 1_000_000
 	equal(t, "in a turn at most", c.most(), carryTurn)
 }
 
@@ -300,26 +297,26 @@ func TestCarryAnswers(t *testing.T) {
 		c, g, p := testCarrier(topics.Route{})
 		refused := int64(17)
 		for i, want := range []int{500, 250, 125, 62, 31, 15, 7, 3, 1} {
-			c.failed(g, copied{err: errors.New("no"), refused: &refused})
+			c.failed(g, Copied{Err: errors.New("no"), Refused: &refused})
 			equal(t, "most", g.most, want)
 			if rest := time.Until(g.rests); rest <= 0 || rest > carryRest || i == 0 && rest > wait100 {
 				t.Errorf("it rests for %v after %d", rest, i+1)
 			}
 		}
 		equal(t, "next", g.next, 0)
-		c.failed(g, copied{err: errors.New("no"), refused: &refused})
+		c.failed(g, Copied{Err: errors.New("no"), Refused: &refused})
 		equal(t, "next after one that is refused by itself", g.next, 18)
 		if !strings.Contains(g.reason(p), "refuse a copy of the record at offset 17: no") {
 			t.Error(g.reason(p))
 		}
-		c.failed(g, copied{err: errors.New("a rebalance")})
+		c.failed(g, Copied{Err: errors.New("a rebalance")})
 		g.stuck = ""
 		if !strings.Contains(g.reason(p), "fails: a rebalance") {
 			t.Error(g.reason(p))
 		}
 		equal(t, "most of what was not refused", g.most, 1)
 		unfit := int64(5)
-		c.succeeded(g, copied{unfit: &unfit})
+		c.succeeded(g, Copied{Unfit: &unfit})
 		equal(t, "most after it went well", g.most, 2)
 		equal(t, "failures after it went well", g.failed, 0)
 		if !strings.Contains(g.reason(p), "offset 5 does not fit") {
@@ -334,7 +331,7 @@ func TestCarryRests(t *testing.T) {
 		c, g, _ := testCarrier(topics.Route{})
 		c.keeps["t"] = topics.Keeping{Age: keeps}
 		for range 30 {
-			c.failed(g, copied{err: errors.New("no")})
+			c.failed(g, Copied{Err: errors.New("no")})
 		}
 		if rest := time.Until(g.rests); rest > most || rest < most/2 {
 			t.Errorf("kept for %v: it rests for %v", keeps, rest)
@@ -351,8 +348,8 @@ func TestCarryBehind(t *testing.T) {
 	behind := func(what string, old int64, want string) {
 		t.Helper()
 		g.ageing = old
-		c.tell([]PartitionStats{p})
-		got := c.counters.topics["t"].behind.of(3)
+		c.tell([]picture.Partition{p})
+		got := c.Topics["t"].Behind.Of(3)
 		if (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: it says %q", what, got)
 		}
@@ -381,8 +378,8 @@ func TestCarryBehindWhereTheLogHasLostSome(t *testing.T) {
 	c.keeps["t"] = topics.Keeping{Age: 72 * time.Hour}
 	g.ageing, p.LogStart = 60, 40
 	said := func() string {
-		c.tell([]PartitionStats{p})
-		return c.counters.topics["t"].behind.of(3)
+		c.tell([]picture.Partition{p})
+		return c.Topics["t"].Behind.Of(3)
 	}
 	if why := said(); !strings.Contains(why, "what is pending at offset 40 is older") {
 		t.Errorf("before anything is copied it says %q", why)
@@ -402,24 +399,23 @@ func TestCarryBehindInACatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, p := testCarrier(topics.Route{})
 		c.keeps["t"] = topics.Keeping{Age: 72 * time.Hour}
-		p.Phase, p.Known, p.Reason, p.since = PhaseCatchUp, true, "a transaction has been open", time.Now()
-		pt := &partition{tp: p.tp()}
-		pt.picture.Store(&p)
-		c.assigned.remember(0, pt.tp, pt)
+		p.Phase, p.Known, p.Reason, p.Since = picture.CatchUp, true, "a transaction has been open", time.Now()
+		tp := p.TP()
+		c.Pictures = func() []picture.Partition { return []picture.Partition{p} }
 		said := func() string {
 			ps := c.partitions()
-			c.of[pt.tp].ageing, c.of[pt.tp].old = 50, 60
+			c.of[tp].ageing, c.of[tp].old = 50, 60
 			c.tell(ps)
 			equal(t, "to be carried", c.due(p) == nil, true)
-			return c.counters.topics["t"].behind.of(3)
+			return c.Topics["t"].Behind.Of(3)
 		}
 		equal(t, "at first", said(), "")
-		time.Sleep(c.cfg.SessionTimeout + time.Second)
+		time.Sleep(c.SessionTimeout + time.Second)
 		const why = " is older than three quarters of the 3d that the topic keeps (retention.ms), and is lost when that is over: nothing is carried before the partition is live: a transaction has been open"
 		equal(t, "when it lasts", said(), "what is pending at offset 10"+why)
 		p.LowWater, p.Position = p.Offset, 45
 		equal(t, "of what is not read", said(), "what cannot be read from offset 45 on"+why)
-		p.Phase = PhaseLive
+		p.Phase = picture.Live
 		equal(t, "when it is live", said(), "")
 	})
 }
@@ -450,7 +446,7 @@ func TestCarryAgeOfWhatIsNew(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, g, _ := testCarrier(topics.Route{})
-		c.ageing.shared.clock = clock.New(time.Now, time.Second, slog.New(slog.DiscardHandler))
+		c.Now = func() int64 { return time.Now().UnixMilli() }
 		g.end = tt.end
 		if err := c.lookAt(t.Context(), cl, c.of, "t", keeps); err != nil {
 			t.Error(err)
@@ -464,31 +460,31 @@ func TestCarryAgeOfWhatIsNew(t *testing.T) {
 func TestCarryExcerpts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _ := testCarrier(topics.Route{})
-		to := make(chan *excerpt)
+		to := make(chan *Excerpt)
 		c.to = to
-		got := make(chan copied, 1)
+		got := make(chan Copied, 1)
 		go func() {
-			got <- c.hand(t.Context(), &excerpt{records: []*kgo.Record{{Offset: 7}}, answer: make(chan copied, 1)})
+			got <- c.hand(t.Context(), &Excerpt{Records: []*kgo.Record{{Offset: 7}}, Answer: make(chan Copied, 1)})
 		}()
 		x := <-to
-		x.answer <- copied{read: 1}
-		equal(t, "read", (<-got).read, 1)
+		x.Answer <- Copied{Read: 1}
+		equal(t, "read", (<-got).Read, 1)
 	})
 }
 
 // That a topic's settings cannot be read is said at once where nothing is known of it, and when they can be again.
 func TestCarryUnknown(t *testing.T) {
 	c, _, _ := testCarrier(topics.Route{})
-	of := c.counters.topics["t"]
+	of := c.Topics["t"]
 	c.heard("t", nil)
-	equal(t, "known", of.uncarried.any(), "")
+	equal(t, "known", of.Uncarried.Any(), "")
 	c.heard("t", unreadableSettings(errors.New("TOPIC_AUTHORIZATION_FAILED")))
-	if why := of.uncarried.any(); !strings.Contains(why, "TOPIC_AUTHORIZATION_FAILED") || !strings.Contains(why, "DescribeConfigs") {
+	if why := of.Uncarried.Any(); !strings.Contains(why, "TOPIC_AUTHORIZATION_FAILED") || !strings.Contains(why, "DescribeConfigs") {
 		t.Errorf("it says %q", why)
 	}
 	c.heard("t", nil)
-	equal(t, "known again", of.uncarried.any(), "")
+	equal(t, "known again", of.Uncarried.Any(), "")
 	c.keeps["t"] = topics.Keeping{Age: time.Hour}
 	c.heard("t", unreadableSettings(errors.New("UNKNOWN_SERVER_ERROR")))
-	equal(t, "what was known before counts for a while", of.uncarried.any(), "")
+	equal(t, "what was known before counts for a while", of.Uncarried.Any(), "")
 }

@@ -1,4 +1,4 @@
-package processor
+package retention
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ import (
 // ageing finds out how old the logs of delay topics are: what the topics keep, and where in their logs what is half as old lies. It belongs
 // to a carrier. While brokers do not answer, what they have said before counts.
 type ageing struct {
-	*shared
+	*Env
 	log      *slog.Logger
 	lane     int
 	keeps    map[string]topics.Keeping // by topic
@@ -34,9 +34,9 @@ type ageing struct {
 const (
 	// carryLook is how often brokers are asked how old a log is: once in a twentieth of what it keeps, and within these bounds.
 	carryLook, carryLookMost = time.Second, time.Minute
-	// carryUnasked is for how long it may be asked in vain how old logs are before that is said: an eighth of what the topic keeps, and within these
-	// bounds.
-	carryUnaskedLeast, carryUnasked = 5 * time.Second, 5 * time.Minute
+	// carryUnaskedLeast and Unsaid are for how long it may be asked in vain how old logs are before that is said: an eighth of what the topic keeps, within
+	// these bounds.
+	carryUnaskedLeast = 5 * time.Second
 )
 
 // errUnreadable is that a topic's settings may not be read.
@@ -83,9 +83,9 @@ func (a *ageing) look(ctx context.Context, cl *kgo.Client, of map[kafka.TopicPar
 func (a *ageing) forget(but map[string]bool) {
 	maps.DeleteFunc(a.keeps, func(topic string, _ topics.Keeping) bool { return !but[topic] })
 	maps.DeleteFunc(a.fails, func(topic string, _ time.Time) bool { return !but[topic] })
-	for topic, stats := range a.counters.topics {
+	for topic, stats := range a.Topics {
 		if !but[topic] {
-			stats.uncarried.set(int32(a.lane), "")
+			stats.Uncarried.Set(int32(a.lane), "")
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (a *ageing) ask(ctx context.Context, cl *kgo.Client, of map[kafka.TopicPart
 			why[topic] = unreadableSettings(k.Err)
 		default:
 			a.keeps[topic] = k
-			a.counters.topics[topic].keeps.Store(k.Age.Milliseconds())
+			a.Topics[topic].Keeps.Store(k.Age.Milliseconds())
 		}
 		if age := a.keeps[topic].Age; age > 0 {
 			why[topic] = cmp.Or(a.lookAt(ctx, cl, of, topic, age), why[topic])
@@ -124,7 +124,7 @@ func unreadableSettings(err error) error {
 func (a *ageing) lookAt(ctx context.Context, cl *kgo.Client, of map[kafka.TopicPartition]*carriage, topic string, age time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
-	now := a.clock.Now()
+	now := a.Now()
 	old, err := kafka.OffsetsAfter(ctx, cl, topic, now-age.Milliseconds()/2)
 	ageing, failed := kafka.OffsetsAfter(ctx, cl, topic, now-age.Milliseconds()/4*3)
 	err = cmp.Or(err, failed)
@@ -173,14 +173,14 @@ func (a *ageing) heard(topic string, err error) {
 // unasked is for how long it may be asked in vain how old the logs of a topic are, or its records may not be carried, before that is said.
 func (a *ageing) unasked(topic string) time.Duration {
 	if age := a.keeps[topic].Age; age > 0 {
-		return min(carryUnasked, max(age/8, carryUnaskedLeast))
+		return min(Unsaid, max(age/8, carryUnaskedLeast))
 	}
-	return carryUnasked
+	return Unsaid
 }
 
 // note tells once why nothing of a topic is carried for its age; "": it is.
 func (a *ageing) note(topic, why string) {
-	switch was := a.counters.topics[topic].uncarried.set(int32(a.lane), why); {
+	switch was := a.Topics[topic].Uncarried.Set(int32(a.lane), why); {
 	case was == why:
 	case why == "":
 		a.log.Info("what is pending in a delay topic is carried for its age again", "topic", topic)

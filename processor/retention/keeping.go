@@ -1,4 +1,4 @@
-package processor
+package retention
 
 import (
 	"cmp"
@@ -18,32 +18,33 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// keeping looks whether delay topics keep what is pending in them: settings change while the processor
+// Keeping looks whether delay topics keep what is pending in them: settings change while the processor
 // runs, and the log is the only copy that outlives it. It stops nothing. One goroutine owns it; lanes
 // ask it to look sooner.
-type keeping struct {
-	*shared
+type Keeping struct {
+	*Env
 	log    *slog.Logger
 	vain   vain
 	inVain int // looks in a row that were not answered
 }
 
-// keepingInterval is how soon a change is noticed. Compaction and retention take minutes at least.
-const keepingInterval = time.Minute
+// LookInterval is how soon a change is noticed. Compaction and retention take minutes at least.
+const LookInterval = time.Minute
 
-func newKeeping(sh *shared) *keeping {
-	return &keeping{shared: sh, log: sh.cfg.Logger, vain: newVain()}
+// NewKeeping makes one that has not begun.
+func NewKeeping(e *Env) *Keeping {
+	return &Keeping{Env: e, log: e.Log, vain: newVain()}
 }
 
-// run looks until ctx ends.
-func (k *keeping) run(ctx context.Context, cl *kgo.Client) {
+// Run looks until ctx ends.
+func (k *Keeping) Run(ctx context.Context, cl *kgo.Client) {
 	adm := kadm.NewClient(cl)
 	for {
 		k.look(ctx, adm)
-		t := time.NewTimer(keepingInterval)
+		t := time.NewTimer(LookInterval)
 		select {
 		case <-t.C:
-		case <-k.settings: // a rebalance tells of several lanes
+		case <-k.Settings: // a rebalance tells of several lanes
 			t.Stop()
 			if !wait.For(ctx, time.Second) {
 				return
@@ -56,7 +57,7 @@ func (k *keeping) run(ctx context.Context, cl *kgo.Client) {
 }
 
 // look asks for the settings of the delay topics that this process has partitions of. What fails of one keeps no other from being looked at.
-func (k *keeping) look(ctx context.Context, adm *kadm.Client) {
+func (k *Keeping) look(ctx context.Context, adm *kadm.Client) {
 	needs := k.needs()
 	k.forget(needs)
 	patience := kafka.RequestTimeout << min(k.inVain, 2) // brokers may be slow to answer
@@ -86,7 +87,7 @@ func (k *keeping) look(ctx context.Context, adm *kadm.Client) {
 }
 
 // failed takes in that the settings of a topic cannot be looked at, which is said when it lasts. Until they can, what was seen last counts.
-func (k *keeping) failed(topic string, err error) {
+func (k *Keeping) failed(topic string, err error) {
 	k.log.Debug("the settings of a delay topic cannot be looked at; trying again", "topic", topic, "error", err)
 	if k.vain.failed(topic, err) {
 		k.noteUnseen(topic, fmt.Sprintf("its settings cannot be read (%v): see that this user has the right to DescribeConfigs of the topic", err))
@@ -94,51 +95,47 @@ func (k *keeping) failed(topic string, err error) {
 }
 
 // forget stops naming topics of which nothing is here any more: who has their partitions looks at them.
-func (k *keeping) forget(needs map[string]time.Duration) {
-	for topic, stats := range k.counters.topics {
+func (k *Keeping) forget(needs map[string]time.Duration) {
+	for topic, stats := range k.Topics {
 		if _, here := needs[topic]; !here {
-			stats.trouble.Store(nil)
-			stats.unseen.Store(nil)
+			stats.Trouble.Set("")
+			stats.Unseen.Set("")
 			k.vain.over(topic)
 		}
 	}
 }
 
 // needs is for how long each topic has to keep what is pending in it.
-func (k *keeping) needs() map[string]time.Duration {
+func (k *Keeping) needs() map[string]time.Duration {
 	needs := map[string]time.Duration{}
-	for _, p := range k.assigned.pictures() {
+	for _, p := range k.Pictures() {
 		needs[p.Topic] = max(needs[p.Topic], p.Needs)
 	}
 	return needs
 }
 
 // note tells of a topic what is new.
-func (k *keeping) note(topic string, problem *topics.Problem) {
-	stats := k.counters.topics[topic]
-	was := stats.trouble.Load()
+func (k *Keeping) note(topic string, problem *topics.Problem) {
+	stats := k.Topics[topic]
 	if problem == nil {
-		if stats.trouble.Store(nil); was != nil {
+		if stats.Trouble.Set("") != "" {
 			k.log.Info("delay topic keeps what is pending again", "topic", topic)
 		}
 		return
 	}
 	why := "the topic loses records: " + problem.What + "; " + problem.Why + ": " + problem.Mend
-	if stats.trouble.Store(&why); was == nil || *was != why {
+	if stats.Trouble.Set(why) != why {
 		k.log.Error("delay topic loses records", "topic", topic, "what", problem.What, "why", problem.Why, "mend", problem.Mend)
 	}
 }
 
 // noteUnseen tells once why it is not known whether a topic keeps what is pending; "": it is.
-func (k *keeping) noteUnseen(topic, why string) {
-	stats := k.counters.topics[topic]
-	switch was := saidWhy(&stats.unseen); {
+func (k *Keeping) noteUnseen(topic, why string) {
+	switch was := k.Topics[topic].Unseen.Set(why); {
 	case was == why:
-		return
 	case why == "":
 		k.log.Info("it is known again whether a delay topic keeps what is pending", "topic", topic)
 	default:
 		k.log.Warn("it is not known whether a delay topic keeps what is pending", "topic", topic, "why", why)
 	}
-	stats.unseen.Store(&why)
 }

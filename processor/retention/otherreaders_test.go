@@ -1,4 +1,4 @@
-package processor
+package retention
 
 import (
 	"context"
@@ -17,11 +17,12 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // trimmer is a trimming of the test topic with ten records in its log, as a user of a cluster with an authorizer, whose super user is root.
 type trimmer struct {
-	*trimming
+	*Trimming
 	t    *testing.T
 	c    *kfake.Cluster
 	cl   *kgo.Client // the user's
@@ -42,8 +43,7 @@ func newTrimmer(t *testing.T, trim *bool, rights ...kfake.ACL) *trimmer {
 	login := func(user string) []kgo.Opt {
 		return []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.RequestRetries(1), kgo.SASL(plain.Auth{User: user, Pass: user}.AsMechanism())}
 	}
-	p := testProcessor(t, func(cfg *Config) { cfg.Client, cfg.Routes[0].Trim = login("wheel"), trim })
-	x := &trimmer{trimming: newTrimming(&p.shared), t: t, c: c}
+	x := &trimmer{Trimming: NewTrimming(testEnv(map[string]*topics.Route{testTopic: {Topic: testTopic, Trim: trim}})), t: t, c: c}
 	clients := map[string]*kgo.Client{}
 	for _, user := range []string{"wheel", "root"} {
 		if clients[user], err = kgo.NewClient(kafka.Options(login(user))...); err != nil {
@@ -108,7 +108,7 @@ func (x *trimmer) reads(group string) {
 func (x *trimmer) cuts(to int64) (start int64, why string) {
 	x.t.Helper()
 	x.cut(x.t.Context(), x.cl, cuts{testTopic: {0: {id: x.topicID(), to: to}}})
-	return x.c.PartitionInfo(testTopic, 0).LogStartOffset, x.counters.topics[testTopic].whyUntrimmed()
+	return x.c.PartitionInfo(testTopic, 0).LogStartOffset, x.Topics[testTopic].Untrimmed.Get()
 }
 
 func describe(of kmsg.ACLResourceType, name string) kfake.ACL {

@@ -1,10 +1,11 @@
-package processor
+package retention
 
 import (
 	"fmt"
 	"time"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/picture"
 )
 
 // carriage is how far the carrying of a partition has come.
@@ -30,7 +31,7 @@ type carriage struct {
 }
 
 // upTo is the offset below which is to be carried.
-func (g *carriage) upTo(long bool, p PartitionStats) int64 {
+func (g *carriage) upTo(long bool, p picture.Partition) int64 {
 	if long {
 		return p.Offset
 	}
@@ -38,9 +39,9 @@ func (g *carriage) upTo(long bool, p PartitionStats) int64 {
 }
 
 // reason says what may be the reason that carrying is behind, and what to do.
-func (g *carriage) reason(p PartitionStats) string {
+func (g *carriage) reason(p picture.Partition) string {
 	switch {
-	case p.Phase != PhaseLive:
+	case p.Phase != picture.Live:
 		return "nothing is carried before the partition is live: " + p.Reason
 	case p.HeldBack != "":
 		return p.HeldBack

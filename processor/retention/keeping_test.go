@@ -1,4 +1,4 @@
-package processor
+package retention
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/topics"
 )
@@ -16,10 +15,9 @@ import (
 // A topic that loses records is named for as long as partitions of it are here: a replica that has given
 // them up does not look at it any more, so it cannot say that it is well again.
 func TestTopicElsewhereIsNotNamed(t *testing.T) {
-	p := testProcessor(t)
-	k := newKeeping(&p.shared)
+	k := NewKeeping(testEnv(map[string]*topics.Route{testTopic: {}}))
 	k.note(testTopic, &topics.Problem{What: "cleanup.policy is compact"})
-	named := func() string { return p.Stats().Topics[0].Trouble }
+	named := k.Topics[testTopic].Trouble.Get
 	if named() == "" {
 		t.Fatal("a topic that loses records is not named")
 	}
@@ -30,12 +28,11 @@ func TestTopicElsewhereIsNotNamed(t *testing.T) {
 // That settings cannot be looked at is said when it lasts, and at once where a right is missing. What was seen last counts meanwhile, and it is said no more
 // when they can, or when nothing of the topic is here.
 func TestSettingsUnseen(t *testing.T) {
-	p := testProcessor(t)
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeping(&p.shared)
-		said := func() string { return p.Stats().Topics[0].Unseen }
+		k := NewKeeping(testEnv(map[string]*topics.Route{testTopic: {}}))
+		said := k.Topics[testTopic].Unseen.Get
 		k.failed(testTopic, kerr.RequestTimedOut)
-		time.Sleep(vainUnsaid - time.Millisecond)
+		time.Sleep(Unsaid - time.Millisecond)
 		k.failed(testTopic, kerr.RequestTimedOut)
 		equal(t, "at first", said(), "")
 		time.Sleep(time.Millisecond)
@@ -52,24 +49,4 @@ func TestSettingsUnseen(t *testing.T) {
 			t.Errorf("a right is missing, and it says %q", said())
 		}
 	})
-}
-
-// What is carried on, or held up, for a target that brokers have not told of yet is told so.
-func TestTroubleOfATargetNotLookedUp(t *testing.T) {
-	p := testProcessor(t)
-	p.targets.Of([]byte("orders"))
-	equal(t, "trouble", p.Stats().Targets[0].Trouble, "unknown: not looked up yet")
-}
-
-// The same in what a fixed-delay route waits for.
-func TestQueueHeldByATargetNotLookedUp(t *testing.T) {
-	l := testLane(t, func(c *Config) { c.Routes[0].Delay, c.Routes[0].Target = time.Millisecond, "orders" })
-	p := livePartition(t, l)
-	l.read(t, p, testNow, &kgo.Record{Offset: 0, Timestamp: time.UnixMilli(testNow)})
-	pt := p.take(testNow+1, nil, 1, anyBytes)
-	_, err := (&renderer{kit: &l.kit}).part(t.Context(), pt, testNow+1)
-	if err == nil {
-		t.Fatal("a record was rendered for a target that is not known")
-	}
-	equal(t, "why", err.Error(), "target orders: not looked up yet")
 }

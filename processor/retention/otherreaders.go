@@ -1,4 +1,4 @@
-package processor
+package retention
 
 import (
 	"context"
@@ -14,21 +14,21 @@ import (
 // otherReaders are the groups beside ours that have committed offsets of delay topics. A group that was seen to read is remembered until it says itself that it does
 // not: while no broker lists it, it may be that none knows of it. It belongs to a trimming.
 type otherReaders struct {
-	*shared
+	*Env
 	by map[string]map[string]bool // topics by group
 }
 
-func newOtherReaders(sh *shared) otherReaders {
-	return otherReaders{shared: sh, by: map[string]map[string]bool{}}
+func newOtherReaders(e *Env) otherReaders {
+	return otherReaders{Env: e, by: map[string]map[string]bool{}}
 }
 
 // look asks all groups. Hidden is why there may be others; the error is that something was not answered.
 func (o *otherReaders) look(ctx context.Context, cl *kgo.Client, patience time.Duration) (hidden *kafka.HiddenError, err error) {
-	r, err := kafka.AskReaders(ctx, cl, o.cfg.Group, slices.Collect(maps.Keys(o.by)), patience)
+	r, err := kafka.AskReaders(ctx, cl, o.Group, slices.Collect(maps.Keys(o.by)), patience)
 	for group, committed := range r.Committed {
 		delete(o.by, group)
 		for topic := range committed {
-			if o.routes[topic] == nil {
+			if o.Routes[topic] == nil {
 				continue
 			}
 			if o.by[group] == nil {
