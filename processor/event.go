@@ -60,24 +60,3 @@ func (es events) tell(e Event, tps ...kafka.TopicPartition) {
 	e.At, e.Lane, e.Partitions = time.Now(), es.lane, slices.Clone(tps)
 	es.to(e)
 }
-
-// turn tells what has become of a turn.
-func (es events) turn(t *turn) {
-	kinds := map[outcome]EventKind{outcomeDone: EventCommitted, outcomeAborted: EventAborted, outcomeUnknown: EventUnknown}
-	e := Event{Kind: kinds[t.outcome]}
-	if es.to == nil || e.Kind == "" || len(t.tried) == 0 {
-		return
-	}
-	tps := make([]kafka.TopicPartition, 0, len(t.tried))
-	for _, pt := range t.tried {
-		if t.refused[pt] == nil {
-			e.Records += len(pt.Items)
-		}
-	}
-	for _, pt := range t.lasts() {
-		if t.refused[pt] == nil {
-			tps = append(tps, pt.p.tp)
-		}
-	}
-	es.tell(e, tps...)
-}

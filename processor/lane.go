@@ -55,14 +55,6 @@ type lane struct {
 	catchUps    catchUps
 }
 
-// membership is the lane's stay in its group.
-type membership interface {
-	Member() kafka.Member
-	Rebalance()
-	Leave()
-	Left() <-chan struct{}
-}
-
 func newLane(p *Processor, n int) *lane {
 	l := &lane{partitions: map[kafka.TopicPartition]*partition{}, excerpts: make(chan *retention.Excerpt)}
 	l.kit = kit{

@@ -124,14 +124,6 @@ func (ts *turns) blame(t *turn) {
 	t.endTrials()
 }
 
-// endTrials lets other turns try the targets that this one had on trial.
-func (t *turn) endTrials() {
-	for _, target := range t.trials {
-		target.Trying.Store(false)
-	}
-	t.trials = nil
-}
-
 // heldPause is after what time a part is tried again that could not be.
 const heldPause = 250 * time.Millisecond
 
@@ -217,4 +209,25 @@ func (ts *turns) settle(t *turn) {
 	if t.render != nil {
 		ts.counters.outputs(t)
 	}
+}
+
+// turn tells what has become of a turn.
+func (es events) turn(t *turn) {
+	kinds := map[outcome]EventKind{outcomeDone: EventCommitted, outcomeAborted: EventAborted, outcomeUnknown: EventUnknown}
+	e := Event{Kind: kinds[t.outcome]}
+	if es.to == nil || e.Kind == "" || len(t.tried) == 0 {
+		return
+	}
+	tps := make([]kafka.TopicPartition, 0, len(t.tried))
+	for _, pt := range t.tried {
+		if t.refused[pt] == nil {
+			e.Records += len(pt.Items)
+		}
+	}
+	for _, pt := range t.lasts() {
+		if t.refused[pt] == nil {
+			tps = append(tps, pt.p.tp)
+		}
+	}
+	es.tell(e, tps...)
 }

@@ -56,9 +56,6 @@ func (p *partition) endIsFresh() bool {
 	return time.Since(p.endAsked) <= max(freshEnd, 2*p.endSlow)
 }
 
-// stoppedRetry is how often a stopped partition looks whether a person has decided.
-const stoppedRetry = 30 * time.Second
-
 const syncInterval = 5 * time.Second
 
 // tidy does what need not be done at every step.

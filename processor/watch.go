@@ -143,3 +143,11 @@ func (w *watch) patience(waiting []string) time.Duration {
 	}
 	return patience
 }
+
+// endTrials lets other turns try the targets that this one had on trial.
+func (t *turn) endTrials() {
+	for _, target := range t.trials {
+		target.Trying.Store(false)
+	}
+	t.trials = nil
+}

@@ -38,6 +38,9 @@ func (w *writing) why() string {
 // prepareCommit makes a part without records: a checkpoint that has moved on.
 func (p *partition) prepareCommit() *part { return p.part(p.Checkpoint()) }
 
+// stoppedRetry is how often a stopped partition looks whether a person has decided.
+const stoppedRetry = 30 * time.Second
+
 // stop makes a partition wait that its coordinator refuses, so that the others go on without it. It
 // starts over now and then, to see whether that has been mended.
 func (p *partition) stop(why error, es events) {
