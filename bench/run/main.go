@@ -29,6 +29,7 @@ import (
 
 	"github.com/duewheel/duewheel/bench"
 	"github.com/duewheel/duewheel/integration/brokers"
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/setting"
 )
 
@@ -58,7 +59,9 @@ func memoryBudget(o *bench.Options) {
 // asReplica holds the brokers of a process that is to be a replica.
 const asReplica = "DUEWHEEL_TEST_BENCH_REPLICA"
 
-func seeds(addrs []string) []kgo.Opt { return []kgo.Opt{kgo.SeedBrokers(addrs...)} }
+func seeds(addrs []string) []kgo.Opt {
+	return []kgo.Opt{kgo.SeedBrokers(addrs...), kgo.WithCompressor(kafka.LargeOnly())}
+}
 
 // replica makes the command that is this program as a replica.
 func replica(addrs []string) func() *exec.Cmd {

@@ -17,7 +17,7 @@ import (
 	"github.com/duewheel/duewheel/processor/setting"
 )
 
-// codecs are what kafka.compression may be.
+// codecs are what kafka.compression may be, beside auto.
 var codecs = map[string]kgo.CompressionCodec{
 	"none":   kgo.NoCompression(),
 	"gzip":   kgo.GzipCompression(),
@@ -41,6 +41,8 @@ func (s *settings) clientOpts() ([]kgo.Opt, error) {
 	}
 	if codec, ok := codecs[filled.Compression]; ok {
 		opts = append(opts, compression(codec))
+	} else {
+		opts = append(opts, kgo.WithCompressor(kafka.LargeOnly()))
 	}
 	config, err := s.TLS.config()
 	if err != nil && !s.isUnread("kafka.tls.cert_file", "kafka.tls.cert", "kafka.tls.key_file", "kafka.tls.key") {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
 )
 
 // certificate is one that is good for 127.0.0.1 and signs itself, as PEM files.
@@ -121,10 +123,10 @@ func TestTLSErrors(t *testing.T) {
 	}
 }
 
-// kafka.compression is what records are written with; by default it is snappy.
+// kafka.compression is what records are written with; by default only those are compressed that are large and alone, so that all consumers can read what is written.
 func TestCompression(t *testing.T) {
 	for said, want := range map[string]kgo.CompressionCodecType{
-		"": kgo.CodecSnappy, "none": kgo.CodecNone, "gzip": kgo.CodecGzip, "snappy": kgo.CodecSnappy, "LZ4": kgo.CodecLz4, "zstd": kgo.CodecZstd,
+		"": kgo.CodecNone, "auto": kgo.CodecNone, "none": kgo.CodecNone, "gzip": kgo.CodecGzip, "snappy": kgo.CodecSnappy, "LZ4": kgo.CodecLz4, "zstd": kgo.CodecZstd,
 	} {
 		src := sources{X: []string{"kafka.brokers=127.0.0.1:9092"}}
 		if said != "" {
@@ -140,12 +142,20 @@ func TestCompression(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := kgo.CodecNone
+		large := kgo.CodecNone
 		if c, ok := cl.OptValue(kgo.WithCompressor).(kgo.Compressor); ok {
 			_, got = c.Compress(new(bytes.Buffer), make([]byte, 1000))
+			_, large = c.Compress(new(bytes.Buffer), topics.AppendRecord(nil, nil, make([]byte, 1<<20), nil))
 		}
 		cl.Close()
 		if got != want {
 			t.Errorf("%q: codec %d, want %d", said, got, want)
+		}
+		if want == kgo.CodecNone && said != "none" {
+			want = kgo.CodecGzip
+		}
+		if large != want {
+			t.Errorf("%q: codec %d of what is large, want %d", said, large, want)
 		}
 	}
 }

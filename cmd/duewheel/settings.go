@@ -22,10 +22,10 @@ type settings struct {
 	// replicating is left within 15 s of being out of sync (`replica.lag.time.max.ms`, 30 s).
 	Rack string `key:"kafka.rack"`
 
-	// Compression is how records are compressed that are written. Some services refuse one of them. A record fits into a topic when
-	// it does as compressed by this, so choose none that compresses less than what your producers use. Consumers of targets have to read it: not all read
-	// snappy by themselves (docs/requests.md).
-	Compression string `key:"kafka.compression" default:"snappy" words:"none gzip snappy lz4 zstd"`
+	// Compression is how records are compressed that are written. `auto` compresses nothing, as producers of Kafka do, but a record of 16 KiB or more that makes a
+	// batch of its own: that by gzip. All consumers can read this; not all read snappy, lz4 or zstd by themselves (docs/requests.md), which save disk and
+	// network. A record fits into a topic when it does as compressed by this.
+	Compression string `key:"kafka.compression" default:"auto" words:"auto none gzip snappy lz4 zstd"`
 
 	TLS  tlsSettings  `key:"kafka.tls"`
 	SASL saslSettings `key:"kafka.sasl"`
