@@ -10,6 +10,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/assignor"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/telling"
 )
 
 // allotment is of which partitions this replica is to keep standbys: what the group says of who owns what.
@@ -20,9 +21,9 @@ type allotment struct {
 	wanted    []kafka.TopicPartition
 	mine      map[kafka.TopicPartition]bool // what the group has given to this replica, whose lanes may not have heard of it
 	ids       map[kafka.TopicPartition]kafka.TopicID
-	silent    lasting // why the group cannot be described
-	unknown   lasting // why topics cannot be looked up
-	rebalance int64   // how many rebalances there had been when wanted was found
+	silent    telling.Lasting // why the group cannot be described
+	unknown   telling.Lasting // why topics cannot be looked up
+	rebalance int64           // how many rebalances there had been when wanted was found
 	evenedAt  time.Time
 	evenPause time.Duration // until the group may be asked again
 }
@@ -45,7 +46,7 @@ func (a *allotment) allot(ctx context.Context, reader *kgo.Client) {
 	if err != nil {
 		a.rebalance = rebalances // not again before its time
 	}
-	a.silent.tell(a.log, err, "the group does not say who owns what; standbys stay as they are")
+	a.silent.Tell(a.log, err, "the group does not say who owns what; standbys stay as they are")
 	if view == nil {
 		return // it is being decided; what is there is as good as anything
 	}
@@ -54,7 +55,7 @@ func (a *allotment) allot(ctx context.Context, reader *kgo.Client) {
 	if len(ids) == len(wanted) {
 		err = nil
 	}
-	a.unknown.tell(a.log, err, "topics of standbys cannot be looked up; asking again")
+	a.unknown.Tell(a.log, err, "topics of standbys cannot be looked up; asking again")
 	if !slices.Equal(wanted, a.wanted) {
 		a.log.Info("standbys allotted", "partitions", wanted)
 	}

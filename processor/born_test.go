@@ -35,7 +35,7 @@ func TestCountersAreBornAtZero(t *testing.T) {
 		born("audited, to "+audit, s.Audited, events...)
 		equal(t, "dead letters", len(s.DeadLetters), len(topics.Codes))
 		for _, code := range topics.Codes {
-			equal(t, "dead letters for "+string(code), slices.Contains(s.DeadLetters, DeadLetterStats{testTopic, string(code), 0}), true)
+			equal(t, "dead letters for "+string(code), slices.Contains(s.DeadLetters, DeadLetterStats{Topic: testTopic, Code: string(code)}), true)
 		}
 	}
 }

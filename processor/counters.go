@@ -13,13 +13,14 @@ import (
 	"github.com/duewheel/duewheel/processor/histogram"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/telling"
 	"github.com/duewheel/duewheel/topics"
 )
 
 // counters are what the lanes count. Lanes add, every goroutine may read.
 type counters struct {
 	topics      map[string]*topicCounters // by delay topic; set once
-	deadLetters *deadLetters
+	deadLetters *telling.DeadLetters
 	refused     labelled // by code
 	cancels     labelled // by effect, replacements among them
 	turns       labelled // by outcome
@@ -38,10 +39,10 @@ type counters struct {
 
 // newCounters begins at 0 with every label that is known: a rate needs a sample from before the first rise.
 func newCounters(names []string, log *slog.Logger) *counters {
-	c := &counters{topics: map[string]*topicCounters{}, deadLetters: newDeadLetters(log)}
+	c := &counters{topics: map[string]*topicCounters{}, deadLetters: telling.NewDeadLetters(log)}
 	for _, t := range names {
 		c.topics[t] = &topicCounters{requested: histogram.Of(histogram.Delays)}
-		c.deadLetters.bear(t)
+		c.deadLetters.Bear(t)
 	}
 	for _, code := range topics.ParseCodes {
 		c.refused.add(string(code), 0)
@@ -137,7 +138,7 @@ func (c *counters) outputs(t *turn) {
 		n := 1
 		switch o.kind {
 		case outDeadLetter:
-			c.deadLetters.add(o.part.p.tp, o.offset, o.refusal, o.cut, t.answered)
+			c.deadLetters.Add(o.part.p.tp, o.offset, o.refusal, o.cut, t.answered)
 			if o.refusal.Code == topics.CodeTooLate && o.refusal.Header == o.part.p.Route.Header(topics.HeaderReplace) {
 				c.cancels.add(pending.EffectTooLate.String(), 1) // it has no effect of its own that could be counted
 			}
@@ -175,7 +176,7 @@ func (p *Processor) Stats() Stats {
 	clock := p.clock.Picture()
 	s := Stats{
 		Instance: p.cfg.Instance, Lanes: len(p.lanes),
-		DeadLetters: p.counters.deadLetters.total(), Refusing: p.counters.deadLetters.recent(), Refused: p.counters.refused.snapshot(), Cancels: p.counters.cancels.snapshot(),
+		DeadLetters: p.counters.deadLetters.Total(), Refusing: p.counters.deadLetters.Recent(), Refused: p.counters.refused.snapshot(), Cancels: p.counters.cancels.snapshot(),
 		Transactions: p.counters.turns.snapshot(), Checkpoints: p.counters.checkpoints.snapshot(), TransactionTime: p.counters.turnTime.Snapshot(), Work: snapshots(&p.counters.work),
 		Rebalances: p.counters.rebalances.Load(), StoreTrouble: p.store.why(), ReadAgain: p.counters.readAgain.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
 		Now: p.clock.Time(), ClockSkew: clock.Skew, ClockSteps: clock.Steps, ClockTrouble: clock.Trouble, ClockUnknown: clock.Unknown, BrokerClocks: clock.Others, BrokersApart: clock.Apart,

@@ -25,13 +25,14 @@ func TestImportsPointOneWay(t *testing.T) {
 		"processor/group":     "processor/kafka processor/wait",
 		"processor/clock":     "processor/kafka processor/wait",
 		"processor/histogram": "",
+		"processor/telling":   "processor/kafka topics",
 		"processor/targets":   "processor/histogram processor/kafka processor/wait",
 		"processor/picture":   "processor/kafka",
 		"processor/producer":  "processor/kafka processor/wait",
 		"processor/retention": "processor/kafka processor/picture processor/wait state topics",
 		"processor/pending":   "processor/pending/internal/chunks state topics wheel",
 		"processor/ahead":     "processor/kafka processor/pending processor/wait state topics",
-		"processor":           "processor/assignor processor/clock processor/group processor/histogram processor/kafka processor/pending processor/picture processor/producer processor/retention processor/setting processor/targets processor/wait state topics",
+		"processor":           "processor/assignor processor/clock processor/group processor/histogram processor/kafka processor/pending processor/picture processor/producer processor/retention processor/setting processor/targets processor/telling processor/wait state topics",
 
 		"processor/internal/answers":        "", // for tests
 		"processor/pending/internal/chunks": "",

@@ -91,7 +91,7 @@ func (ts *turns) givenUp(ctx context.Context, ps []*partition, t *turn) {
 	}
 	level := slog.LevelWarn
 	switch {
-	case !ts.gaveUp.is(codeOf(t.err)):
+	case !ts.gaveUp.Is(codeOf(t.err)):
 		level = slog.LevelDebug // the metrics count on
 	case kafka.VerdictOf(t.err) == kafka.Refused:
 		level = slog.LevelInfo // every rebalance refuses some turn

@@ -19,6 +19,7 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/retention"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/telling"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -39,7 +40,7 @@ type Processor struct {
 // The error names everything that is wrong.
 func New(cfg Config) (*Processor, error) {
 	cfg = cfg.withDefaults()
-	cfg.Logger = slog.New(newQuiet(cfg.Logger.Handler()))
+	cfg.Logger = slog.New(telling.NewQuiet(cfg.Logger.Handler()))
 	made, err := topics.NewRoutes(cfg.Routes...)
 	if err := errors.Join(cfg.validate(), err, topics.ReserveAudit(cfg.AuditTopic, made)); err != nil {
 		return nil, err
@@ -159,7 +160,7 @@ func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGrou
 		wg.Go(func() { retention.NewCarrier(env, n, l.excerpts).Run(ctx, cl) })
 	}
 	wg.Go(func() { p.store.run(ctx) })
-	wg.Go(func() { p.counters.deadLetters.run(ctx) })
+	wg.Go(func() { p.counters.deadLetters.Run(ctx) })
 	wg.Go(func() { newLeftovers(&p.shared, p.standbys, cl).run(ctx) })
 }
 

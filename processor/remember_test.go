@@ -64,7 +64,7 @@ func TestResolveFollowsAtLeastOnce(t *testing.T) {
 		}
 		equal(t, "outcome where refuses "+refuses, tn.outcome, outcomeAborted)
 		l.turnDecided(t.Context(), tn)
-		equal(t, "dead letters", slices.Contains(l.counters.deadLetters.total(), DeadLetterStats{testTopic, string(topics.CodeRejected), 1}), true)
+		equal(t, "dead letters", slices.Contains(l.counters.deadLetters.Total(), DeadLetterStats{Topic: testTopic, Code: string(topics.CodeRejected), Records: 1}), true)
 		for _, name := range []string{testAudit, testTopic} {
 			l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
 		}

@@ -156,7 +156,7 @@ func TestSimDeadLetterRefusedForItsSize(t *testing.T) {
 		if n := refusing.Hits(); n == 0 || n > 30 {
 			t.Errorf("%d batches were refused", n)
 		}
-		w.within(sayEvery+sayCheck, "the log tells of the cut", func() bool { return w.lines("cut_to_fit=1 ") == 1 })
+		w.within(time.Minute+10*time.Second, "the log tells of the cut", func() bool { return w.lines("cut_to_fit=1 ") == 1 })
 		a.kill()
 	})
 }

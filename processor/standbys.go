@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/telling"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
@@ -33,7 +34,7 @@ type standbys struct {
 	reading   map[kafka.TopicPartition]bool // false: paused
 	notBefore map[kafka.TopicPartition]time.Time
 	gaveUp    map[kafka.TopicPartition]string // why it was said last that one is given up, until it follows
-	unseen    lasting                         // why checkpoints cannot be looked up
+	unseen    telling.Lasting                 // why checkpoints cannot be looked up
 }
 
 const (
@@ -87,7 +88,7 @@ func (s *standbys) follow(ctx context.Context) {
 	if len(s.ids) > 0 {
 		got, err := s.coordinator.Fetch(ctx, s.reader, s.ids, false)
 		if ctx.Err() == nil {
-			s.unseen.tell(s.log, err, "checkpoints cannot be looked up, so standbys fall behind; asking again")
+			s.unseen.Tell(s.log, err, "checkpoints cannot be looked up, so standbys fall behind; asking again")
 		}
 		for tp, f := range got {
 			s.followOne(ctx, tp, s.ids[tp], f)

@@ -6,6 +6,7 @@ import (
 	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/histogram"
 	"github.com/duewheel/duewheel/processor/picture"
+	"github.com/duewheel/duewheel/processor/telling"
 )
 
 // BrokerClock is a broker's clock compared with the broker's that counts.
@@ -48,11 +49,7 @@ type Stats struct {
 }
 
 // DeadLetterStats counts the records of a delay topic that were dead-lettered for one reason.
-type DeadLetterStats struct {
-	Topic   string
-	Code    string
-	Records int64
-}
+type DeadLetterStats = telling.DeadLetterCount
 
 // Phase is where a partition stands between being assigned and being given up.
 type Phase = picture.Phase

@@ -1,6 +1,10 @@
 package processor
 
-import "time"
+import (
+	"time"
+
+	"github.com/duewheel/duewheel/processor/telling"
+)
 
 // turns says when a lane's turns begin, one after the other, and what follows from what became of them for the
 // partitions that were in them. It belongs to the lane.
@@ -11,15 +15,15 @@ type turns struct {
 	checkpoints *checkpoints
 	decided     chan *turn
 	inFlight    *turn
-	ahead       *turn    // rendered while that is in flight, because more was due than fitted into it
-	excerpt     *excerpt // of a log, to be carried in a turn
-	full        bool     // the last turn could not hold all that was due
-	pace        pace     // how soon one follows another
-	timeouts    int      // in a row that ran out of time
-	aborts      int      // in a row that were given up
-	gaveUp      news     // why one was, to the log
-	stopping    bool     // none may begin any more
-	draining    bool     // none may begin when the one in flight is decided
+	ahead       *turn        // rendered while that is in flight, because more was due than fitted into it
+	excerpt     *excerpt     // of a log, to be carried in a turn
+	full        bool         // the last turn could not hold all that was due
+	pace        pace         // how soon one follows another
+	timeouts    int          // in a row that ran out of time
+	aborts      int          // in a row that were given up
+	gaveUp      telling.News // why one was, to the log
+	stopping    bool         // none may begin any more
+	draining    bool         // none may begin when the one in flight is decided
 }
 
 // begin starts the next turn if there is something to do. While a turn is in flight that

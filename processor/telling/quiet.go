@@ -1,4 +1,4 @@
-package processor
+package telling
 
 import (
 	"context"
@@ -29,7 +29,8 @@ type said struct {
 // repeats is what was said of one message since.
 type repeats struct{ lines, leftOut int }
 
-func newQuiet(h slog.Handler) quiet { return quiet{h, &said{of: map[string]*repeats{}}} }
+// NewQuiet is one before another handler.
+func NewQuiet(h slog.Handler) slog.Handler { return quiet{h, &said{of: map[string]*repeats{}}} }
 
 // Handle implements slog.Handler.
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
@@ -72,34 +73,4 @@ func (s *said) line(message string, at time.Time) (leftOut int, pass bool) {
 	m.lines++
 	leftOut, m.leftOut = m.leftOut, 0
 	return leftOut, true
-}
-
-// news is what the log has last said of a trouble that goes on. The same is news again after a minute.
-type news struct {
-	what string
-	at   time.Time
-}
-
-func (n *news) is(what string) bool {
-	if what == n.what && time.Since(n.at) < time.Minute {
-		return false
-	}
-	n.what, n.at = what, time.Now()
-	return true
-}
-
-// lasting is an error that may go on for long: it is said when it is news.
-type lasting string
-
-// tell says what is the matter, or takes in that nothing is.
-func (l *lasting) tell(log *slog.Logger, err error, what string) {
-	switch {
-	case err == nil:
-		*l = ""
-	case string(*l) == err.Error():
-		log.Debug(what, "error", err)
-	default:
-		*l = lasting(err.Error())
-		log.Warn(what, "error", err)
-	}
 }

@@ -1,4 +1,4 @@
-package processor
+package telling
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		log := slog.New(newQuiet(slog.NewTextHandler(&out, nil))).With("lane", 1)
+		log := slog.New(NewQuiet(slog.NewTextHandler(&out, nil))).With("lane", 1)
 		for range linesAMinute + 7 {
 			log.Info("often")
 		}

@@ -1,4 +1,4 @@
-package processor
+package telling
 
 import (
 	"cmp"
@@ -24,14 +24,21 @@ const (
 	maxReasons = 100
 )
 
-// deadLetters counts what was written to dead letter topics, and tells people why: each reason at
+// DeadLetters counts what was written to dead letter topics, and tells people why: each reason at
 // once, and then once a minute with a count. Lanes add, every goroutine may read.
-type deadLetters struct {
+type DeadLetters struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
 	totals  map[deadLetterLabels]int64
 	reasons map[deadLetterReason]*deadLetterNews
+}
+
+// DeadLetterCount counts the records of a delay topic that were dead-lettered for one reason.
+type DeadLetterCount struct {
+	Topic   string
+	Code    string
+	Records int64
 }
 
 type deadLetterLabels struct {
@@ -54,12 +61,13 @@ type deadLetterNews struct {
 	told    int64     // by the last line
 }
 
-func newDeadLetters(log *slog.Logger) *deadLetters {
-	return &deadLetters{log: log, totals: map[deadLetterLabels]int64{}, reasons: map[deadLetterReason]*deadLetterNews{}}
+// NewDeadLetters has counted nothing yet.
+func NewDeadLetters(log *slog.Logger) *DeadLetters {
+	return &DeadLetters{log: log, totals: map[deadLetterLabels]int64{}, reasons: map[deadLetterReason]*deadLetterNews{}}
 }
 
-// bear begins to count for a delay topic.
-func (d *deadLetters) bear(topic string) {
+// Bear begins to count for a delay topic.
+func (d *DeadLetters) Bear(topic string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, code := range topics.Codes {
@@ -67,9 +75,9 @@ func (d *deadLetters) bear(topic string) {
 	}
 }
 
-// add counts the record at an offset of a delay topic, which has just been written to the dead
+// Add counts the record at an offset of a delay topic, which has just been written to the dead
 // letter topic, or what fits of it.
-func (d *deadLetters) add(tp kafka.TopicPartition, offset int64, refusal *topics.Refusal, cut bool, now time.Time) {
+func (d *DeadLetters) Add(tp kafka.TopicPartition, offset int64, refusal *topics.Refusal, cut bool, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	reason := deadLetterReason{deadLetterLabels{tp.Topic, refusal.Code}, refusal.Header}
@@ -94,7 +102,7 @@ func (d *deadLetters) add(tp kafka.TopicPartition, offset int64, refusal *topics
 }
 
 // tell writes a line for a reason whose time has come. mu is held.
-func (d *deadLetters) tell(reason deadLetterReason, n *deadLetterNews, now time.Time) {
+func (d *DeadLetters) tell(reason deadLetterReason, n *deadLetterNews, now time.Time) {
 	if n.records == 0 || now.Sub(n.since) < sayEvery {
 		return
 	}
@@ -109,8 +117,8 @@ func (d *deadLetters) tell(reason deadLetterReason, n *deadLetterNews, now time.
 	n.told, n.records, n.cut, n.since = n.records, 0, 0, now
 }
 
-// run tells what has come since, and forgets what comes no more, until ctx ends; then it tells the rest.
-func (d *deadLetters) run(ctx context.Context) {
+// Run tells what has come since, and forgets what comes no more, until ctx ends; then it tells the rest.
+func (d *DeadLetters) Run(ctx context.Context) {
 	ticker := time.NewTicker(sayCheck)
 	defer ticker.Stop()
 	for {
@@ -124,7 +132,7 @@ func (d *deadLetters) run(ctx context.Context) {
 	}
 }
 
-func (d *deadLetters) review(now time.Time) {
+func (d *DeadLetters) review(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for reason, n := range d.reasons {
@@ -135,22 +143,22 @@ func (d *deadLetters) review(now time.Time) {
 	}
 }
 
-// total is what has been counted, by topic and code.
-func (d *deadLetters) total() []DeadLetterStats {
+// Total is what has been counted, by topic and code.
+func (d *DeadLetters) Total() []DeadLetterCount {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var all []DeadLetterStats
+	var all []DeadLetterCount
 	for l, n := range d.totals {
-		all = append(all, DeadLetterStats{Topic: l.topic, Code: string(l.code), Records: n})
+		all = append(all, DeadLetterCount{Topic: l.topic, Code: string(l.code), Records: n})
 	}
-	slices.SortFunc(all, func(a, b DeadLetterStats) int {
+	slices.SortFunc(all, func(a, b DeadLetterCount) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Code, b.Code))
 	})
 	return all
 }
 
-// recent is what the last minute or two had to say, a sentence for each reason.
-func (d *deadLetters) recent() []string {
+// Recent is what the last minute or two had to say, a sentence for each reason.
+func (d *DeadLetters) Recent() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var all []string

@@ -1,4 +1,4 @@
-package processor
+package telling
 
 import (
 	"bytes"
@@ -44,19 +44,19 @@ func (l *sayingsLog) take() []string {
 func TestDeadLettersAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log sayingsLog
-		d := newDeadLetters(slog.New(slog.NewTextHandler(&log, nil)))
+		d := NewDeadLetters(slog.New(slog.NewTextHandler(&log, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		go func() { defer close(ended); d.run(ctx) }()
+		go func() { defer close(ended); d.Run(ctx) }()
 		tp := kafka.TopicPartition{Topic: "requests", Partition: 3}
 		unit := &topics.Refusal{Code: topics.CodeUnparsableDue, Header: "delay-for", Message: "no unit"}
 		gone := &topics.Refusal{Code: topics.CodeUnknownTarget, Message: "no topic orders"}
 		for i := range int64(90) { // for three minutes less a second
-			d.add(tp, i, unit, i == 0, time.Now()) // the first one is not whole, and the others are
+			d.Add(tp, i, unit, i == 0, time.Now()) // the first one is not whole, and the others are
 			if i == 0 {
 				equals(t, "at once", log.take(), []string{`topic=requests code=unparsable_due header=delay-for cut_to_fit=1 records=1 example="requests/3@0: no unit"`})
-				d.add(tp, 1000, gone, false, time.Now())
-				d.add(kafka.TopicPartition{Topic: "others", Partition: 0}, 7, unit, false, time.Now())
+				d.Add(tp, 1000, gone, false, time.Now())
+				d.Add(kafka.TopicPartition{Topic: "others", Partition: 0}, 7, unit, false, time.Now())
 				equals(t, "other reasons", log.take(), []string{
 					`topic=requests code=unknown_target records=1 example="requests/3@1000: no topic orders"`,
 					`topic=others code=unparsable_due header=delay-for records=1 example="others/0@7: no unit"`,
@@ -69,14 +69,14 @@ func TestDeadLettersAreTold(t *testing.T) {
 			`topic=requests code=unparsable_due header=delay-for records=30 example="requests/3@30: no unit"`,
 			`topic=requests code=unparsable_due header=delay-for records=30 example="requests/3@60: no unit"`,
 		})
-		equals(t, "recent", d.recent(), []string{"requests: 59 records, unparsable_due (delay-for), such as requests/3@89: no unit"})
+		equals(t, "recent", d.Recent(), []string{"requests: 59 records, unparsable_due (delay-for), such as requests/3@89: no unit"})
 		time.Sleep(sayEvery + sayCheck)
 		equals(t, "its end", log.take(), []string{`topic=requests code=unparsable_due header=delay-for records=29 example="requests/3@89: no unit"`})
 		time.Sleep(sayEvery + sayCheck)
-		equals(t, "nothing more", append(log.take(), d.recent()...), nil)
-		equals(t, "counted", d.total(), []DeadLetterStats{{"others", "unparsable_due", 1}, {"requests", "unknown_target", 1}, {"requests", "unparsable_due", 90}})
-		d.add(tp, 90, unit, false, time.Now())
-		d.add(tp, 91, unit, false, time.Now())
+		equals(t, "nothing more", append(log.take(), d.Recent()...), nil)
+		equals(t, "counted", d.Total(), []DeadLetterCount{{"others", "unparsable_due", 1}, {"requests", "unknown_target", 1}, {"requests", "unparsable_due", 90}})
+		d.Add(tp, 90, unit, false, time.Now())
+		d.Add(tp, 91, unit, false, time.Now())
 		log.take()
 		stop()
 		<-ended
@@ -87,10 +87,10 @@ func TestDeadLettersAreTold(t *testing.T) {
 // Header names are up to who writes the records: they do not fill the memory, and not the log.
 func TestDeadLetterReasonsAreBounded(t *testing.T) {
 	var log sayingsLog
-	d := newDeadLetters(slog.New(slog.NewTextHandler(&log, nil)))
-	now := time.UnixMilli(testNow)
+	d := NewDeadLetters(slog.New(slog.NewTextHandler(&log, nil)))
+	now := time.Unix(1_767_225_600, 0)
 	for i := range int64(10 * maxReasons) {
-		d.add(kafka.TopicPartition{Topic: "requests", Partition: 0}, i, &topics.Refusal{Code: topics.CodeUnsupportedHeader, Header: fmt.Sprint("delay-", i), Message: "?"}, false, now)
+		d.Add(kafka.TopicPartition{Topic: "requests", Partition: 0}, i, &topics.Refusal{Code: topics.CodeUnsupportedHeader, Header: fmt.Sprint("delay-", i), Message: "?"}, false, now)
 	}
 	if n := len(log.take()); n > maxReasons+1 || n < maxReasons {
 		t.Errorf("%d lines", n)
@@ -98,5 +98,5 @@ func TestDeadLetterReasonsAreBounded(t *testing.T) {
 	if n := len(d.reasons); n > maxReasons+1 {
 		t.Errorf("%d reasons are kept", n)
 	}
-	equals(t, "counted", d.total(), []DeadLetterStats{{"requests", "unsupported_header", 10 * maxReasons}})
+	equals(t, "counted", d.Total(), []DeadLetterCount{{"requests", "unsupported_header", 10 * maxReasons}})
 }
