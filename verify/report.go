@@ -35,7 +35,7 @@ type Counts struct {
 	Delivered    int64 `json:"delivered"`
 	DeadLettered int64 `json:"dead_lettered"`
 	Taken        int64 `json:"taken"`   // cancelled, replaced or left out
-	Pending      int64 `json:"pending"` // not due, or for no longer than Config.Grace
+	Pending      int64 `json:"pending"` // not due, or for less than Config.Grace
 	Overdue      int64 `json:"overdue"`
 	Missing      int64 `json:"missing"`
 	Untold       int64 `json:"untold"`
@@ -218,10 +218,10 @@ func (r *Report) Write(w io.Writer) error {
 		fmt.Fprintf(&b, "faults: %d\n", c.Faults)
 	case len(r.Denied) > 0:
 		fmt.Fprintln(&b, "nothing is wrong with what may be looked at")
-	case c.Requested+c.Cancels == 0:
-		fmt.Fprintln(&b, "all is well: the window is empty, nothing was requested in it")
 	case c.Untold > 0 || r.kept:
 		fmt.Fprintln(&b, "all is well, as far as it can be told")
+	case c.Requested+c.Cancels == 0:
+		fmt.Fprintln(&b, "all is well: the window is empty, nothing was requested in it")
 	default:
 		fmt.Fprintln(&b, "all is well")
 	}

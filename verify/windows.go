@@ -11,19 +11,19 @@ func (s *survey) findCuts(keep int) Found {
 	f := Found{Kind: kindCut}
 	for _, p := range s.sortedDelays() {
 		c := p.checkpoint
-		said := ""
+		said, first := "", c.low // that is gone
 		switch {
 		case !c.known:
 		case p.began > c.low:
 			said = fmt.Sprintf("the log begins at %d, and what is pending began at %d: pending records are gone", p.began, c.low)
-		case c.offset > p.goal && !p.waits:
-			said = fmt.Sprintf("the log ends at %d, and the group has read up to %d: the cluster has lost records", p.goal, c.offset)
+		case c.offset > p.goal:
+			said, first = fmt.Sprintf("the log ends at %d, and the group has read up to %d: the cluster has lost records", p.goal, c.offset), p.goal
 		}
 		if said == "" {
 			continue
 		}
 		if f.Count++; len(f.First) < keep {
-			f.First = append(f.First, Fault{Topic: p.topic, Partition: p.partition, Offset: c.low, Detail: said})
+			f.First = append(f.First, Fault{Topic: p.topic, Partition: p.partition, Offset: first, Detail: said})
 		}
 	}
 	return f

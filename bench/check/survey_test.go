@@ -244,3 +244,17 @@ func TestAWatchHoldsNothingOfWhatIsSettled(t *testing.T) {
 		t.Error(r)
 	}
 }
+
+// One that comes more often than a slot counts is told each time, and stays one.
+func TestArrivesVeryOften(t *testing.T) {
+	w := newWorld()
+	q := w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=orders")
+	c := newChecker(t, w.config)
+	feed(c, q)
+	for range 300 {
+		feed(c, w.deliver(q, due))
+	}
+	if r := c.Report(); r.Delivered != 300 || r.Count(Doubled) != 299 || r.Count(Missing) != 0 || r.Outstanding != 0 {
+		t.Errorf("%v", r)
+	}
+}
