@@ -79,3 +79,27 @@ func TestPutOffIsNotLateBeforeItsRequestWasRead(t *testing.T) {
 		t.Errorf("%+v", r.Lateness)
 	}
 }
+
+// What was due before it was written is late by that, also where it was seen before its request.
+func TestOverdueIsNotLateBeforeItsRequestWasRead(t *testing.T) {
+	s := newStage(t)
+	s.config.Late = time.Minute
+	v := s.verifier()
+	asked := false
+	v.config.Progress = func(int64, int64) {
+		if !asked && v.requests.every((*part).done) {
+			asked = true
+			r := s.delivered(s.ask(15, 10), 10)
+			r.Timestamp = s.at(15)
+			s.write(r)
+		}
+	}
+	if r, err := v.Pass(t.Context()); err != nil || r.Counts.Delivered != 1 || r.Counts.Requested != 0 {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	s.resolveAll(30)
+	r := s.pass(v)
+	if s.expect(r, nil, "all is well"); r.Lateness.Max > 100 {
+		t.Errorf("%+v", r.Lateness)
+	}
+}

@@ -24,6 +24,7 @@ type Verifier struct {
 	checker  *check.Checker // made with the first pass, when the ids of topics are known
 	seen     *survey
 
+	delays   []string            // the delay topics that are there
 	ids      map[string][16]byte // of delay topics
 	wanted   map[string]bool     // topics to read besides the delay topics
 	existing kadm.TopicDetails
@@ -112,6 +113,9 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 			return nil, err
 		}
 	}
+	for topic := range v.seen.away {
+		v.checker.PassOver(topic)
+	}
 	v.findTargets()
 	v.again = maps.Clone(v.arrivals.barred) // the right may have been given
 	clear(v.arrivals.barred)
@@ -171,7 +175,11 @@ func (v *Verifier) findTargets() {
 	})
 	for name, detail := range v.existing {
 		if v.seen.topics[name] == nil && !detail.IsInternal && detail.Err == nil && !v.seen.letters[name] && v.ids[name] == [16]byte{} {
-			v.checker.AddTarget(check.Target{Topic: name, Partitions: len(detail.Partitions)})
+			t := check.Target{Topic: name, Partitions: len(detail.Partitions)}
+			if read := v.seen.topics[name]; read != nil {
+				t.MaxBytes = read.maxBytes
+			}
+			v.checker.AddTarget(t)
 			v.wanted[name] = v.wanted[name] || v.config.AllTargets && v.checker.Allowed(name)
 		}
 	}

@@ -36,7 +36,7 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	r = deliveredAsUsual(c.prefixed, r)
 	p := fromDelivered(r.Headers)
 	rt := c.routes[string(p.topic)]
-	if !p.named() || rt == nil {
+	if !p.named() || rt == nil || rt.passedOver {
 		judging{c}.deliveredBare(r, seen)
 		return
 	}
@@ -129,6 +129,9 @@ func (c judging) deliver(src *source, offset int64, a arrival, m moment) {
 	switch {
 	case s.is(requested):
 		c.judgeDelivered(src, s, offset, a)
+		if first {
+			believing{c.Checker}.ahead(src, s, offset, a.due, a.record)
+		}
 	case first:
 		s.print, s.target = a.print, a.target
 	case !s.is(died) && (s.print != a.print || s.target != a.target):
@@ -240,7 +243,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 	c.counts.DeadLettered++
 	p := fromDeadLetter(r.Headers)
 	rt := c.routes[string(p.topic)]
-	if c.config.Survey != nil && (!p.named() || rt == nil) {
+	if c.config.Survey != nil && (!p.named() || rt == nil || rt.passedOver) {
 		c.counts.DeadLettered--
 		c.counts.Foreign++
 		return
@@ -326,12 +329,13 @@ func (c judging) judgeDead(src *source, s *slot, offset int64, a arrival) {
 	if len(wrong) > 0 {
 		c.fault(Altered, src.name(offset), a.record, "dead letter: %s", strings.Join(wrong, ", "))
 	}
+	believing{c.Checker}.refused(s, a)
 }
 
 // judgeLate judges what arrived before its request was read. Got is what the arrivals left in the slot; the first of them is
 // compared in full.
 func (c judging) judgeLate(src *source, s, got *slot, r *kgo.Record, e Expectation) {
-	a := arrival{print: got.print, at: got.place, target: got.target, code: Codes(got.codes), retried: got.is(retried)}
+	a := arrival{print: got.print, at: got.place, target: got.target, code: Codes(got.codes)}
 	first := got.flags & (delivered | died)
 	if first == delivered|died {
 		if first = delivered; c.letters[c.places.at(a.at).topic] {
@@ -344,6 +348,7 @@ func (c judging) judgeLate(src *source, s, got *slot, r *kgo.Record, e Expectati
 	}
 	if first == delivered || got.is(delivered) && !s.is(mayDeliver) {
 		c.judgeDelivered(src, s, r.Offset, a)
+		believing{c.Checker}.ahead(src, s, r.Offset, a.due, nil)
 	}
 	if first == died || got.is(died) && !s.is(mayDie) {
 		as := *s

@@ -148,6 +148,7 @@ type Expectation struct {
 
 	unread    bool // the partition that it asks for is none at all, or it expires before it is due
 	dueUnread bool // when it is due is not known
+	fine      bool // of a Survey: as things are now it can be delivered
 }
 
 // Codes is a set of reasons for which a request is dead-lettered.

@@ -22,6 +22,7 @@ type Report struct {
 
 	Untellable map[string]*Found // of a Survey: requests of which it cannot be told what became of them, by why
 	ByCode     map[string]int64  // dead letters, by the code that they say
+	Believed   map[string]int64  // of a Survey: those of Counts.Believed, by code
 }
 
 // Count returns how many faults of a kind were found.
@@ -87,7 +88,7 @@ func (c *Checker) Report() *Report {
 	for _, found := range end.untold {
 		found.sort(c.config.Keep)
 	}
-	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget, Untellable: end.untold, ByCode: maps.Clone(c.byCode)}
+	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget, Untellable: end.untold, ByCode: maps.Clone(c.byCode), Believed: maps.Clone(c.believed)}
 }
 
 // ReportUntil judges as Report does, but misses nothing that is due after a time: what was read may go on.

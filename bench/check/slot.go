@@ -44,6 +44,7 @@ const (
 	forgotten                   // it has arrived, and nothing else is remembered of it
 	byClock                     // of a Survey: its timestamp is its producer's, which may be ahead of the clock
 	left                        // its request has left the log: it is known from what stands for it
+	fine                        // of a Survey: it can be delivered, as things are now
 )
 
 func (s *slot) is(f flag) bool { return s.flags&f != 0 }
@@ -78,6 +79,8 @@ type source struct {
 	freed freed // of a Survey, where what has an id that is had is left out
 
 	copied map[int64]int64 // by offset of what was copied: where its last copy lies
+
+	marks []mark // of a Survey: where the log ended, and when; they rise
 
 	begins int64                // of a Survey: what lies below has left the log
 	gone   map[goneAt]*goneBits // and what has arrived of it

@@ -223,7 +223,7 @@ func TestAWatchHoldsNothingOfWhatIsSettled(t *testing.T) {
 			}
 		}
 		for p, next := range w.next {
-			c.Ended(p.topic, p.partition, next)
+			c.Ended(p.topic, p.partition, next, 0)
 		}
 		passed += (20 * time.Minute).Milliseconds()
 		c.Until(passed, passed)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,10 +15,12 @@ import (
 // On a terminal, how far it is is drawn while all is read once. With --watch lines go on for ever, and nothing is drawn between them.
 func TestVerifyDrawsNoBarBetweenNews(t *testing.T) {
 	t.Setenv("TERM", "xterm")
-	_, addr := cluster(t, map[string]int32{"delays": 1, "delays.dead": 1, "orders": 1})
+	c, addr := cluster(t, map[string]int32{"delays": 1, "delays.dead": 1, "orders": 1})
 	if err := client(t, addr).ProduceSync(t.Context(), &kgo.Record{Topic: "delays", Headers: []kgo.RecordHeader{{Key: "delay-for", Value: []byte("1h")}}}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
+	id := c.TopicInfo("delays").TopicID
+	commit(t, addr, "delays", 0, 0, fmt.Sprintf("dw1 t=%x w=1:0 l=0 c=0:p1", id[:4]))
 	for _, watch := range []bool{false, true} {
 		master, tty, err := pty.Open()
 		if err != nil {
