@@ -128,10 +128,15 @@ func TestBelieved(t *testing.T) {
 	s.write(s.condemned(s.request(0, "delay-until="+millis(s.at(10)), "delay-target-topic=bills.small"), "too_large"))                                     // it is not
 	s.write(s.condemned(s.request(0, "delay-until="+millis(s.at(10)), "delay-target-topic=bills.small", "large="+strings.Repeat("x", 5000)), "too_large")) // it is
 	s.write(s.condemned(s.ask(0, 10, "delay-expires="+millis(s.at(5))), "expired"))                                                                        // it had
+	s.write(s.condemned(s.ask(0, 10, "delay-id=a"), "duplicate_id"))                                                                                       // of none
+	s.write(s.delivered(s.ask(0, 10, "delay-id=b"), 10))
+	s.write(s.condemned(s.ask(0, 10, "delay-id=b"), "duplicate_id"))
 	s.resolveAll(30)
-	r := s.pass(s.verifier())
-	s.expect(r, nil, "5 of the dead-lettered could be delivered as things are now: that they could not then is believed of (rejected 1, too_large 3, unknown_target 1)\n")
-	if len(r.Believed) != 3 {
+	v := s.verifier()
+	s.pass(v)
+	r := s.pass(v)
+	s.expect(r, nil, "6 of the dead-lettered could be delivered as things are now: that they could not then is believed of (duplicate_id 1, rejected 1, too_large 3, unknown_target 1)\n")
+	if len(r.Believed) != 4 {
 		t.Errorf("%v", r.Believed)
 	}
 }

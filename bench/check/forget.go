@@ -357,7 +357,8 @@ const fewestOfID = 64
 // forgetFirst gives up what had an id before the first request that is open, if all of it can be told without what comes later: but for
 // that one, which may have taken away what was before it.
 func (e surveying) forgetFirst(g *sharers, id string) {
-	g.duplicates = nil // which is not judged
+	believing{&e.Checker}.duplicates(&sharers{members: g.members, duplicates: g.duplicates})
+	g.duplicates = nil
 	first := 0
 	for first < len(g.members)-1 && e.done(g.name(g.members[first])) && g.peek(g.members[first]).due+g.route.Remember.Milliseconds() <= e.until {
 		first++

@@ -72,4 +72,14 @@ func (c believing) refused(s *slot, a arrival) {
 	c.believed[a.code.String()]++
 }
 
+// duplicates: what was dead-lettered since another one had its id, and none before it is known.
+func (c believing) duplicates(g *sharers) {
+	for _, offset := range slices.Compact(slices.Sorted(slices.Values(g.duplicates))) {
+		if before := slices.IndexFunc(g.members, func(m int64) bool { return m < offset && !slices.Contains(g.duplicates, m) }); before < 0 {
+			c.counts.Believed++
+			c.believed[DuplicateID.String()]++
+		}
+	}
+}
+
 func formatTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339Nano) }

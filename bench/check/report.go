@@ -60,7 +60,7 @@ func (r *Report) String() string {
 // read to its end. It may be called again after more was read.
 func (c *Checker) Report() *Report {
 	end := ending{*c}
-	end.untold = make(map[string]*Found)
+	end.untold, end.believed = make(map[string]*Found), maps.Clone(c.believed)
 	for why, found := range c.untold {
 		end.untold[why] = found.clone()
 	}
@@ -88,7 +88,7 @@ func (c *Checker) Report() *Report {
 	for _, found := range end.untold {
 		found.sort(c.config.Keep)
 	}
-	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget, Untellable: end.untold, ByCode: maps.Clone(c.byCode), Believed: maps.Clone(c.believed)}
+	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget, Untellable: end.untold, ByCode: maps.Clone(c.byCode), Believed: end.believed}
 }
 
 // ReportUntil judges as Report does, but misses nothing that is due after a time: what was read may go on.

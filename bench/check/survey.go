@@ -326,6 +326,7 @@ func (e surveying) canTell(name Source, f *foreign) bool {
 func (e surveying) surveyIDs() {
 	for name, g := range e.ids.by {
 		e.surveyGroup(g, name.id)
+		believing{&e.Checker}.duplicates(g)
 	}
 }
 
