@@ -107,3 +107,13 @@ func TestEarlyOfWhatLeftTheLogUntimed(t *testing.T) {
 	s.write(r)
 	s.expect(s.pass(s.verifier()), map[string]int64{"early": 1, "doubled": 1}, fmt.Sprintf("delays/0@%d: read at", q.Offset))
 }
+
+// What says that it is of a partition in which nothing was ever written is a stray.
+func TestStrayOfAnEmptyPartition(t *testing.T) {
+	s := newStage(t)
+	s.ask(50, 200)
+	s.resolve("delays", 0, 1, 0, 0)
+	s.write(s.delivered(&kgo.Record{Topic: "delays", Partition: 1, Offset: 3}, 50))
+	s.write(s.condemned(&kgo.Record{Topic: "delays", Partition: 1, Offset: 4, Timestamp: s.at(50)}, "no_due"))
+	s.expect(s.pass(s.verifier()), map[string]int64{"stray": 2}, "delays/1@3: seen at orders/")
+}

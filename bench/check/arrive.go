@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -16,6 +17,7 @@ type arrival struct {
 	target  uint16
 	code    Codes
 	retried bool        // it names, or came by way of, a later attempt
+	stamp   uint32      // of a Survey: of the timestamp that it says its request had; 0: it says none
 	cut     *cut        // of a dead letter: what it had to leave out; nil: nothing
 	record  *kgo.Record // nil when it was seen before its request and is gone
 }
@@ -58,6 +60,9 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	if p.problem == "" {
 		p.problem = misdated
 	}
+	if p.round >= 0 && rt.Retry == nil {
+		p.problem, p.round = cmp.Or(p.problem, "header delay-attempt was delivered, and its route is none for retries"), -1
+	}
 	if written == untimed {
 		c.counts.Untimed++
 	}
@@ -74,6 +79,9 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	a := arrival{
 		print: c.hash.asDelivered(r.Key, r.Value, r.Headers, p.due, rt.emitted(p.timestamp)),
 		at:    c.places.of(r), target: c.targets.index(r.Topic), retried: p.attempt > 0, record: r,
+	}
+	if rt.surveyed && (p.timestamp >= 0 || p.undated) {
+		a.stamp = stampOf(p.timestamp)
 	}
 	if p.attempt >= 0 && src.at(offset).arrivals == 0 {
 		src.attempts[offset] = tried{times: p.attempt}
@@ -133,7 +141,7 @@ func (c judging) deliver(src *source, offset int64, a arrival, m moment) {
 			believing{c.Checker}.ahead(src, s, offset, a.due, a.record)
 		}
 	case first:
-		s.print, s.target = a.print, a.target
+		s.print, s.target, s.stamp = a.print, a.target, a.stamp
 	case !s.is(died) && (s.print != a.print || s.target != a.target):
 		c.fault(Altered, src.name(offset), a.record, "differs from what arrived first")
 	}
@@ -221,6 +229,9 @@ func (c judging) differences(rt *route, s *slot, a arrival) (wrong []string) {
 	if a.headers != s.headers {
 		wrong = append(wrong, "headers or delay-source-timestamp")
 	}
+	if a.stamp != 0 && a.stamp != s.stamp {
+		wrong = append(wrong, "delay-source-timestamp")
+	}
 	to := c.places.at(a.at)
 	switch {
 	case a.target != s.target:
@@ -258,7 +269,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		judging{c}.judgeGone(src, offset, -1, r, moment{written: untimed})
 		return
 	}
-	if box := rt.letterBox(codeOf(p.code)); box != r.Topic && !rt.surveyed {
+	if box := rt.letterBox(codeOf(p.code)); box != r.Topic {
 		p.problem = "dead letter topic " + r.Topic + ", not " + box
 	}
 	if p.problem != "" {
@@ -335,7 +346,7 @@ func (c judging) judgeDead(src *source, s *slot, offset int64, a arrival) {
 // judgeLate judges what arrived before its request was read. Got is what the arrivals left in the slot; the first of them is
 // compared in full.
 func (c judging) judgeLate(src *source, s, got *slot, r *kgo.Record, e Expectation) {
-	a := arrival{print: got.print, at: got.place, target: got.target, code: Codes(got.codes)}
+	a := arrival{print: got.print, at: got.place, target: got.target, code: Codes(got.codes), stamp: got.stamp}
 	first := got.flags & (delivered | died)
 	if first == delivered|died {
 		if first = delivered; c.letters[c.places.at(a.at).topic] {

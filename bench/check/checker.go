@@ -291,6 +291,9 @@ func (c judging) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	if c.config.Survey != nil && e.Partition < 0 && !src.route.AnyPartition {
 		s.partition = c.targets.byKey(e.Target, e.Key)
 	}
+	if c.config.Survey != nil {
+		s.stamp = stampOf(timestamp)
+	}
 	s.codes = uint32(e.Codes)
 	s.target = c.targets.index(e.Target)
 	if c.config.Survey != nil && !byBroker(r) {

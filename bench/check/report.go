@@ -107,7 +107,7 @@ func (e *ending) judgeEnd(src *source) {
 		case s.is(settled):
 		case src.window.untold:
 			e.fault(Stray, src.name(offset), nil, "seen at %s, and the delay topic does not have that partition", e.places.name(s.place))
-		case e.config.Survey != nil && !s.is(requested) && s.arrivals > 0 && offset >= src.window.next && (src.window.end == 0 || offset < src.window.end):
+		case e.config.Survey != nil && !s.is(requested) && s.arrivals > 0 && offset >= src.window.next && (src.window.end < 0 || offset < src.window.end):
 			// Its request has not been read yet.
 		case s.is(requested) && s.arrivals == 0 && (s.due <= e.until || e.config.Survey != nil) && !e.apart(src.name(offset), s):
 			says := e.says(s)

@@ -12,6 +12,7 @@ import (
 type slot struct {
 	print
 	place     place  // where it was first seen; valid when arrivals > 0
+	stamp     uint32 // of a Survey: of the timestamp of the request, or what has arrived says of it; 0: not known
 	codes     uint32 // acceptable reasons of a dead letter, by bit; zero is any. Before the request is known: the reason seen
 	target    uint16 // index into targets.names; before the request is known: where it was delivered
 	partition int16  // asked for in the target topic; negative is none
@@ -26,6 +27,9 @@ type print struct {
 	value   uint32
 	headers uint32 // with the timestamp of the request
 }
+
+// stampOf is what is remembered of a timestamp, in ms.
+func stampOf(timestamp int64) uint32 { return max(uint32(timestamp), 1) }
 
 type flag uint16
 
