@@ -169,7 +169,7 @@ func (v *Verifier) report(at time.Time) *Report {
 		r.Untold = append(r.Untold, foundOf(why, found.Untellable[why]))
 	}
 	r.Windows, r.Notes, r.Denied = v.seen.windows(), v.seen.notes(v.denied), v.denied
-	r.Believed, r.Blind = found.Believed, v.blind(r)
+	r.Believed, r.Blind = found.Believed, v.seen.blind(v.config.Group, &r.Counts)
 	r.kept = !v.requests.every((*part).isRead) || !v.arrivals.every((*part).isRead)
 	return r
 }

@@ -95,7 +95,7 @@ func (v *Verifier) Close() {
 func (v *Verifier) newChecker() (*check.Checker, error) {
 	routes := slices.Clone(v.config.Routes)
 	for i := range routes {
-		routes[i].TopicID = v.ids[routes[i].Topic]
+		routes[i].TopicID, routes[i].Unseen = v.ids[routes[i].Topic], v.seen.away[routes[i].Topic] != nil
 	}
 	return check.New(check.Config{
 		Routes: routes, AllowDoubles: v.config.AtLeastOnce, Skew: v.config.Skew, Late: v.config.Late, InTime: v.config.InTime, Keep: v.config.Keep, Survey: v.seen,
@@ -112,9 +112,6 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 		if v.checker, err = v.newChecker(); err != nil {
 			return nil, err
 		}
-	}
-	for topic := range v.seen.away {
-		v.checker.PassOver(topic)
 	}
 	v.findTargets()
 	v.again = maps.Clone(v.arrivals.barred) // the right may have been given

@@ -38,7 +38,7 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	r = deliveredAsUsual(c.prefixed, r)
 	p := fromDelivered(r.Headers)
 	rt := c.routes[string(p.topic)]
-	if !p.named() || rt == nil || rt.passedOver {
+	if !p.named() || rt == nil || rt.Unseen {
 		judging{c}.deliveredBare(r, seen)
 		return
 	}
@@ -254,7 +254,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 	c.counts.DeadLettered++
 	p := fromDeadLetter(r.Headers)
 	rt := c.routes[string(p.topic)]
-	if c.config.Survey != nil && (!p.named() || rt == nil || rt.passedOver) {
+	if c.config.Survey != nil && (!p.named() || rt == nil || rt.Unseen) {
 		c.counts.DeadLettered--
 		c.counts.Foreign++
 		return
@@ -320,8 +320,12 @@ func (c judging) judgeDead(src *source, s *slot, offset int64, a arrival) {
 		return
 	}
 	var wrong []string
-	if s.codes != 0 && Codes(s.codes)&a.code == 0 {
-		wrong = append(wrong, fmt.Sprintf("code %s, not %s", a.code, Codes(s.codes)))
+	switch codes := Codes(s.codes); {
+	case codes == 0, codes&a.code != 0:
+	case strings.Count(codes.String(), " or ") >= fewCodes:
+		wrong = append(wrong, fmt.Sprintf("code %s, for which it gives no reason", a.code))
+	default:
+		wrong = append(wrong, fmt.Sprintf("code %s, not %s", a.code, codes))
 	}
 	left := cut{}
 	if a.cut != nil {
@@ -366,39 +370,4 @@ func (c judging) judgeLate(src *source, s, got *slot, r *kgo.Record, e Expectati
 		as.print = c.hash.asDead(r, e.Due, r.Timestamp.UnixMilli())
 		c.judgeDead(src, &as, r.Offset, a)
 	}
-}
-
-// retry takes a retry record: from now on its origin is ordered by it.
-func (c judging) retry(src *source, r *kgo.Record, origin int64, again retry) {
-	s := src.at(r.Offset)
-	if s.is(isRetry) {
-		return // read again
-	}
-	again.count = src.retries[origin].count
-	if again.attempt == 0 && src.route.Retry != nil { // it says when its origin is due, and nothing of trouble
-		c.counts.Postponed++
-		src.fates.put[origin] = append(src.fates.put[origin], putOff{r.Timestamp.UnixMilli(), again.due})
-	} else {
-		c.counts.Retried++
-		again.count++
-	}
-	src.retries[origin] = again
-	if c.config.Retries > 0 && again.count == c.config.Retries+1 {
-		c.fault(Insistent, src.name(origin), r, "put off for the %d. time", again.count)
-	}
-	got := *s
-	*s = slot{print: print{due: origin}, flags: isRetry}
-	if got.arrivals == 0 {
-		return
-	}
-	c.fault(Altered, src.name(r.Offset), nil, "what arrived names a retry record, not the request")
-	a := arrival{print: got.print, at: got.place, code: Codes(got.codes), retried: true}
-	o := src.at(origin)
-	first := c.arrived(src, o, origin, a)
-	if o.is(requested) {
-		c.judgeDead(src, o, origin, a)
-	} else if first {
-		o.print, o.codes = a.print, uint32(a.code)
-	}
-	o.flags |= died
 }

@@ -17,8 +17,6 @@ type route struct {
 	verdicts map[string]verdict // by topic
 	denied   map[string]bool    // every delay topic and dead-letter topic of the configuration
 	surveyed bool
-
-	passedOver bool // of a Survey: it is not there, or may not be looked at
 }
 
 type target struct {

@@ -14,33 +14,45 @@ import (
 type mark struct{ end, after, before int64 }
 
 // mostMarks are kept of a partition; then every second one is given up.
-const mostMarks = 1 << 12
+const (
+	mostMarks = 1 << 10
+	markBytes = 24
+)
 
-// mark notes where the log ends.
-func (s *source) mark(end, after, before int64) {
-	if n := len(s.marks); n > 0 && s.marks[n-1].end >= end { // nothing has come, so what comes has come after that
-		s.marks[n-1].after = max(s.marks[n-1].after, after)
+// marks are those of a partition. Invariant: they rise.
+type marks []mark
+
+// add notes where the log ends.
+func (m *marks) add(end, after, before int64) {
+	all := *m
+	if n := len(all); n > 0 && all[n-1].end >= end { // nothing has come, so what comes has come after that
+		all[n-1].after = max(all[n-1].after, after)
 		return
 	}
-	if len(s.marks) == mostMarks {
+	if len(all) == mostMarks {
 		n := 0
-		s.marks = slices.DeleteFunc(s.marks, func(mark) bool { n++; return n%2 == 0 })
+		all = slices.DeleteFunc(all, func(mark) bool { n++; return n%2 == 0 })
 	}
-	s.marks = append(s.marks, mark{end, after, before})
+	*m = append(all, mark{end, after, before})
+}
+
+// above is the first mark that a record lies below; len(m): there is none.
+func (m marks) above(offset int64) int {
+	return sort.Search(len(m), func(i int) bool { return m[i].end > offset })
 }
 
 // cameAfter is a time before which a record was not there, in ms; 0: none is known.
-func (s *source) cameAfter(offset int64) int64 {
-	if n := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].end > offset }); n > 0 {
-		return s.marks[n-1].after
+func (m marks) cameAfter(offset int64) int64 {
+	if n := m.above(offset); n > 0 {
+		return m[n-1].after
 	}
 	return 0
 }
 
 // cameBefore is a time at which a record was there, in ms; 0: none is known.
-func (s *source) cameBefore(offset int64) int64 {
-	if n := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].end > offset }); n < len(s.marks) {
-		return s.marks[n].before
+func (m marks) cameBefore(offset int64) int64 {
+	if n := m.above(offset); n < len(m) {
+		return m[n].before
 	}
 	return 0
 }
@@ -55,7 +67,7 @@ func (c believing) ahead(src *source, s *slot, offset, due int64, r *kgo.Record)
 	}
 	c.counts.Ahead++
 	c.counts.AheadMost = max(c.counts.AheadMost, s.due-due)
-	if came := src.cameAfter(offset); came > 0 && due < came+ceilMillis(src.route.Delay)-behind.Milliseconds() {
+	if came := src.marks.cameAfter(offset); came > 0 && due < came+ceilMillis(src.route.Delay)-behind.Milliseconds() {
 		c.fault(Early, src.name(offset), r, "says that it was due %s, and it was not there before %s: it is due %v after that at the earliest", formatTime(due), formatTime(came), src.route.Delay)
 	}
 }
@@ -80,6 +92,12 @@ func (c believing) duplicates(g *sharers) {
 			c.believed[DuplicateID.String()]++
 		}
 	}
+}
+
+// settle counts duplicates for good.
+func (c believing) settle(g *sharers) {
+	c.duplicates(g)
+	g.duplicates = nil
 }
 
 func formatTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339Nano) }

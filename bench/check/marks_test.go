@@ -4,7 +4,7 @@ import "testing"
 
 // Between which times a record has come follows from where the log ended, and when; also when marks were given up.
 func TestMarks(t *testing.T) {
-	s := &source{}
+	var s marks
 	check := func(offset, after, before int64) {
 		t.Helper()
 		if a, b := s.cameAfter(offset), s.cameBefore(offset); a != after || b != before {
@@ -12,19 +12,19 @@ func TestMarks(t *testing.T) {
 		}
 	}
 	check(0, 0, 0)
-	s.mark(5, 100, 110)
+	s.add(5, 100, 110)
 	check(4, 0, 110)
 	check(5, 100, 0)
-	s.mark(5, 200, 210) // nothing has come
-	s.mark(9, 300, 310)
+	s.add(5, 200, 210) // nothing has come
+	s.add(9, 300, 310)
 	check(4, 0, 110)
 	check(5, 200, 310)
 	check(8, 200, 310)
 	check(9, 300, 0)
 	for i := range int64(10 * mostMarks) {
-		s.mark(10+i, 1000+10*i, 1005+10*i)
+		s.add(10+i, 1000+10*i, 1005+10*i)
 	}
-	if n := len(s.marks); n > mostMarks || n < mostMarks/2 {
+	if n := len(s); n > mostMarks || n < mostMarks/2 {
 		t.Errorf("%d marks are kept", n)
 	}
 	for i := range int64(10 * mostMarks) {
@@ -33,5 +33,5 @@ func TestMarks(t *testing.T) {
 			t.Fatalf("offset %d came after %d and before %d", offset, after, before)
 		}
 	}
-	check(10+10*mostMarks, s.marks[len(s.marks)-1].after, 0)
+	check(10+10*mostMarks, s[len(s)-1].after, 0)
 }

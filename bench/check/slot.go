@@ -84,7 +84,7 @@ type source struct {
 
 	copied map[int64]int64 // by offset of what was copied: where its last copy lies
 
-	marks []mark // of a Survey: where the log ended, and when; they rise
+	marks marks // of a Survey: where the log ended, and when
 
 	begins int64                // of a Survey: what lies below has left the log
 	gone   map[goneAt]*goneBits // and what has arrived of it

@@ -65,13 +65,10 @@ func (c *Checker) Reached(topic string, partition int32, next int64) {
 func (c *Checker) Ended(topic string, partition int32, end, before int64) {
 	if src := c.sources[topicPartition{topic, partition}]; src != nil {
 		src.ended(end)
-		src.mark(end, c.now, before)
+		src.marks.add(end, c.now, before)
 	}
 	c.relays.ended()
 }
-
-// PassOver says that nothing is known of a delay topic: what has arrived of it is not judged.
-func (c *Checker) PassOver(topic string) { c.routes[topic].passedOver = true }
 
 // Until is what Config.Until is from now on, and what time it is, both in ms. Only a Survey may change it.
 func (c *Checker) Until(millis, now int64) { c.until, c.now = millis, now }
@@ -177,7 +174,7 @@ func (c judging) unseen(src *source, offset int64, s *slot) Verdict {
 	key := src.keyed(offset, s.due)
 	since := max(key.due, src.overdue[offset])
 	undated := s.is(orLater) && key.due <= atOnce
-	if came := src.cameBefore(offset); undated && src.route.Retry != nil && came > 0 { // a replica that reads it finds that it has come then, at the latest
+	if came := src.marks.cameBefore(offset); undated && src.route.Retry != nil && came > 0 { // a replica that reads it finds that it has come then, at the latest
 		since, undated = came+src.fates.terms[offset].pause, false
 	}
 	delivered := deliveredAt(src, offset, s, key.due)
