@@ -13,9 +13,10 @@ type checkpoint struct {
 	offset   int64
 	due, seq int64 // the watermark
 	low      int64 // the first offset of what is pending
+	givenUp  int64 // what lies below this offset was given up; 0: nothing
 }
 
-// readCheckpoint reads a committed offset with its metadata: "dw1 t=<topic id> w=<due>:<seq> l=<low water> …".
+// readCheckpoint reads a committed offset with its metadata: "dw1 t=<topic id> w=<due>:<seq> l=<low water> g=<given up> …".
 func readCheckpoint(offset int64, metadata string, topicID [16]byte) checkpoint {
 	words := strings.Split(metadata, " ")
 	c := checkpoint{offset: offset, foreign: true}
@@ -37,6 +38,9 @@ func readCheckpoint(offset int64, metadata string, topicID [16]byte) checkpoint 
 			return c
 		}
 		*number.to = n
+	}
+	if n, err := strconv.ParseInt(seen["g"], 10, 64); err == nil {
+		c.givenUp = n
 	}
 	id, err := hex.DecodeString(seen["t"])
 	if err != nil || len(id) != 4 {

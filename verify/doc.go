@@ -15,7 +15,7 @@
 // A delivered record says of which request it is (delay-source) and when that was due (delay-due), so that it is compared with it: key,
 // value, headers, target, due time. A request of which nothing is seen
 //
-//	waits      is not due, or for no longer than Config.Grace
+//	waits      is not due, or for less than Config.Grace
 //	overdue    is due, and the group's checkpoint does not say that it is resolved: replicas are down, or late
 //	missing    is resolved, by the checkpoint, and lies in no topic
 //	untold     may have arrived where it cannot be seen any more: the older part of its target, or of a dead letter topic, is gone

@@ -185,3 +185,17 @@ func TestParkedLettersAreCut(t *testing.T) {
 	s.cut("unrelated", 0, letter.Offset+1)
 	s.expect(s.pass(s.verifier()), nil, "cannot tell of 1: the older part of a dead letter topic is gone")
 }
+
+// What was processed too often lies where the route parks it.
+func TestParkedElsewhere(t *testing.T) {
+	s := newStage(t)
+	s.config.Routes[0] = check.Route{Topic: "delays", Allow: []string{"orders"}, Target: "orders", Retry: &check.Retry{Initial: time.Minute, Max: time.Minute, Factor: 1, MaxAttempts: 1, Parking: "unrelated"}}
+	s.write(s.condemned(s.request(0, "delay-attempt=1"), "attempts_exhausted"))
+	letter := s.condemned(s.request(0, "delay-attempt=x"), "invalid_attempt")
+	letter.Topic = "unrelated"
+	s.write(letter)
+	s.resolveAll(30)
+	r := s.pass(s.verifier())
+	s.expect(r, map[string]int64{"altered": 2}, "delays/0@0: dead letter topic delays.dead, not unrelated")
+	s.expect(r, map[string]int64{"altered": 2}, "delays/0@1: dead letter topic unrelated, not delays.dead")
+}

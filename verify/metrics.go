@@ -42,7 +42,7 @@ func (m *Metrics) Took(r *Report, held int64) {
 		return
 	case !r.Well():
 		m.passes["faults"]++
-	case len(r.Denied) > 0:
+	case len(r.Denied)+len(r.Blind) > 0:
 		m.passes["failed"]++
 	default:
 		m.passes["well"]++

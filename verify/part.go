@@ -88,6 +88,7 @@ type topic struct {
 	parts     []*part
 	gone      bool // it does not exist, or may not be looked at
 	compacted bool // it keeps the last record of each key
+	maxBytes  int  // max.message.bytes; 0: not known
 }
 
 // whole tells since when a topic holds all that was delivered to it: its partitions, or one of them if partition is not negative.

@@ -23,7 +23,9 @@ type Report struct {
 	Faults   []Found          `json:"faults"`           // by kind; none is empty
 	Untold   []Found          `json:"untold,omitempty"` // requests of which it cannot be told what became of them, by why
 	Notes    []string         `json:"notes,omitempty"`
-	Denied   []string         `json:"denied,omitempty"` // targets and dead letter topics that may not be looked at
+	Denied   []string         `json:"denied,omitempty"`   // topics that may not be looked at
+	Believed map[string]int64 `json:"believed,omitempty"` // of the dead letters: those that could be delivered as things are now, by code
+	Blind    []string         `json:"blind,omitempty"`    // why it cannot be told whether all is well, besides what may not be looked at
 
 	kept bool // an open transaction has kept back some of it
 }
@@ -35,7 +37,7 @@ type Counts struct {
 	Delivered    int64 `json:"delivered"`
 	DeadLettered int64 `json:"dead_lettered"`
 	Taken        int64 `json:"taken"`   // cancelled, replaced or left out
-	Pending      int64 `json:"pending"` // not due, or for no longer than Config.Grace
+	Pending      int64 `json:"pending"` // not due, or for less than Config.Grace
 	Overdue      int64 `json:"overdue"`
 	Missing      int64 `json:"missing"`
 	Untold       int64 `json:"untold"`
@@ -45,6 +47,8 @@ type Counts struct {
 	Elsewhere    int64 `json:"elsewhere"` // records of requests outside of the window
 	Foreign      int64 `json:"foreign"`   // records of others in targets and dead letter topics
 	Untimed      int64 `json:"untimed"`   // deliveries that do not say when they were written: whether they were early or late cannot be told
+	Ahead        int64 `json:"ahead"`     // deliveries that were due earlier than the timestamps of their requests say: that those were ahead of the clock is believed
+	AheadMost    int64 `json:"ahead_ms"`  // by so much at most
 	Faults       int64 `json:"faults"`
 }
 
@@ -143,6 +147,7 @@ func (v *Verifier) report(at time.Time) *Report {
 			Requested: n.Requested, Left: n.Left, Delivered: n.Delivered, DeadLettered: n.DeadLettered, Taken: n.Taken, Pending: n.Pending,
 			Overdue: found.Count(check.Overdue), Missing: found.Count(check.Missing), Untold: n.Untold, Doubled: n.Doubled, Cancels: n.Cancels - n.Forwarded,
 			Retried: n.Retried, Elsewhere: n.Elsewhere, Foreign: n.Foreign, Untimed: n.Untimed,
+			Ahead: n.Ahead, AheadMost: n.AheadMost,
 		},
 	}
 	for target, l := range found.ByTarget {
@@ -164,6 +169,7 @@ func (v *Verifier) report(at time.Time) *Report {
 		r.Untold = append(r.Untold, foundOf(why, found.Untellable[why]))
 	}
 	r.Windows, r.Notes, r.Denied = v.seen.windows(), v.seen.notes(v.denied), v.denied
+	r.Believed, r.Blind = found.Believed, v.seen.blind(v.config.Group, &r.Counts)
 	r.kept = !v.requests.every((*part).isRead) || !v.arrivals.every((*part).isRead)
 	return r
 }
@@ -216,12 +222,14 @@ func (r *Report) Write(w io.Writer) error {
 	switch {
 	case !r.Well():
 		fmt.Fprintf(&b, "faults: %d\n", c.Faults)
+	case len(r.Blind) > 0:
+		fmt.Fprintln(&b, "nothing is wrong with what could be looked at")
 	case len(r.Denied) > 0:
 		fmt.Fprintln(&b, "nothing is wrong with what may be looked at")
-	case c.Requested+c.Cancels == 0:
-		fmt.Fprintln(&b, "all is well: the window is empty, nothing was requested in it")
 	case c.Untold > 0 || r.kept:
 		fmt.Fprintln(&b, "all is well, as far as it can be told")
+	case c.Requested+c.Cancels == 0:
+		fmt.Fprintln(&b, "all is well: the window is empty, nothing was requested in it")
 	default:
 		fmt.Fprintln(&b, "all is well")
 	}

@@ -39,6 +39,11 @@ const longestName = 249
 // as if they did not exist.
 func (v *Verifier) findDenied(ctx context.Context) error {
 	v.denied = slices.Sorted(maps.Keys(v.arrivals.barred))
+	for name, err := range v.seen.away {
+		if of := (*Denied)(nil); errors.As(err, &of) {
+			v.denied = append(v.denied, name)
+		}
+	}
 	absent := slices.Collect(maps.Keys(v.absent))
 	for name := range v.wanted {
 		if _, exists := v.existing[name]; !exists {
@@ -46,6 +51,7 @@ func (v *Verifier) findDenied(ctx context.Context) error {
 		}
 	}
 	if len(absent) == 0 {
+		slices.Sort(v.denied)
 		return nil
 	}
 	req := kmsg.NewPtrMetadataRequest()

@@ -15,6 +15,7 @@ type survey struct {
 	letters map[string]bool     // dead letter topics
 	boxes   map[string][]string // by delay topic: where its dead letters may be
 
+	away   map[string]error // delay topics that are not there, or may not be looked at, and why
 	delays map[place]*part
 	topics map[string]*topic // all others that are read
 

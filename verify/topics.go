@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +29,9 @@ func (v *Verifier) lookAround(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list topics: %w", err)
 	}
+	v.delays = nil
+	away := make(map[string]error)
+	var first error
 	for _, r := range v.config.Routes {
 		detail, ok := all[r.Topic]
 		if !ok {
@@ -35,18 +39,33 @@ func (v *Verifier) lookAround(ctx context.Context) error {
 			detail = asked[r.Topic]
 			detail.Err = cmp.Or(err, detail.Err, error(kerr.UnknownTopicOrPartition))
 		}
-		switch {
-		case errors.Is(detail.Err, kerr.UnknownTopicOrPartition):
-			return fmt.Errorf("the delay topic %s does not exist: %w", r.Topic, detail.Err)
-		case detail.Err != nil:
-			return denied(fmt.Errorf("delay topic %s: %w", r.Topic, detail.Err), r.Topic, "")
+		known, ok := v.ids[r.Topic]
+		switch err := detail.Err; {
+		case errors.Is(err, kerr.UnknownTopicOrPartition):
+			away[r.Topic] = fmt.Errorf("the delay topic %s does not exist: %w", r.Topic, err)
+		case errors.Is(err, kerr.TopicAuthorizationFailed):
+			away[r.Topic] = denied(fmt.Errorf("delay topic %s: %w", r.Topic, err), r.Topic, "")
+		case err != nil:
+			return fmt.Errorf("delay topic %s: %w", r.Topic, err)
 		}
-		if known, ok := v.ids[r.Topic]; ok && known != [16]byte(detail.ID) {
+		switch err := away[r.Topic]; {
+		case err != nil && ok: // of what has arrived meanwhile nothing would be known when it is there again
+			return err
+		case err != nil:
+			first = cmp.Or(first, err)
+			continue
+		case ok && known != [16]byte(detail.ID):
 			return fmt.Errorf("%w: start again, %s is another one now", ErrAnew, r.Topic)
+		case !ok && v.checker != nil:
+			return fmt.Errorf("%w: start again, %s could not be looked at before", ErrAnew, r.Topic)
 		}
 		v.ids[r.Topic] = [16]byte(detail.ID)
+		v.delays = append(v.delays, r.Topic)
 	}
-	v.existing = all
+	if len(v.delays) == 0 {
+		return first
+	}
+	v.existing, v.seen.away = all, away
 	return nil
 }
 
@@ -67,28 +86,20 @@ func reach(ctx context.Context, cl *kgo.Client) error {
 
 // listStarts asks where the logs of the delay topics begin.
 func (v *Verifier) listStarts(ctx context.Context) (map[place]int64, error) {
-	var names []string
-	for _, r := range v.config.Routes {
-		names = append(names, r.Topic)
-	}
-	return list(v.adm.ListStartOffsets(ctx, names...))
+	return list(v.adm.ListStartOffsets(ctx, v.delays...))
 }
 
 // openDelays begins to read partitions of delay topics that are not read yet, and sets how far to read.
 func (v *Verifier) openDelays(ctx context.Context) error {
-	var names []string
-	for _, r := range v.config.Routes {
-		names = append(names, r.Topic)
-	}
-	starts, err := list(v.adm.ListStartOffsets(ctx, names...))
+	starts, err := list(v.adm.ListStartOffsets(ctx, v.delays...))
 	if err != nil {
 		return err
 	}
-	ends, err := list(v.adm.ListEndOffsets(ctx, names...))
+	ends, err := list(v.adm.ListEndOffsets(ctx, v.delays...))
 	if err != nil {
 		return err
 	}
-	froms, tos, err := v.chosen(ctx, names)
+	froms, tos, err := v.chosen(ctx, v.delays)
 	if err != nil {
 		return err
 	}
@@ -116,13 +127,9 @@ func (v *Verifier) openDelays(ctx context.Context) error {
 
 // findEnds asks where the delay topics end by now: what has arrived and lies beyond was never requested.
 func (v *Verifier) findEnds(ctx context.Context) error {
-	var names []string
-	for _, r := range v.config.Routes {
-		names = append(names, r.Topic)
-	}
-	ends, err := list(v.adm.ListEndOffsets(ctx, names...))
+	ends, err := list(v.adm.ListEndOffsets(ctx, v.delays...))
 	for at, end := range ends {
-		v.checker.Ended(at.topic, at.partition, end)
+		v.checker.Ended(at.topic, at.partition, end, v.config.Now().UnixMilli())
 	}
 	return err
 }
@@ -287,7 +294,7 @@ func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends m
 	}
 	for _, name := range names {
 		if !v.seen.letters[name] {
-			v.checker.AddTarget(check.Target{Topic: name, Partitions: len(v.seen.topics[name].parts)})
+			v.checker.AddTarget(check.Target{Topic: name, Partitions: len(v.seen.topics[name].parts), MaxBytes: v.seen.topics[name].maxBytes})
 		}
 	}
 	v.arrivals.add(fresh)
@@ -297,7 +304,7 @@ func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends m
 // before is how many records are read before that, where the older part of a topic is gone, to find one that was delivered earlier.
 const before = 1000
 
-// describe asks whether a topic is compacted. That may be forbidden.
+// describe asks whether a topic is compacted, and how large its batches can be. That may be forbidden.
 func (v *Verifier) describe(ctx context.Context, t *topic) {
 	configs, err := v.adm.DescribeTopicConfigs(ctx, t.name)
 	if err != nil {
@@ -308,8 +315,12 @@ func (v *Verifier) describe(ctx context.Context, t *topic) {
 		return
 	}
 	for _, c := range config.Configs {
-		if c.Key == "cleanup.policy" && c.Value != nil {
+		switch {
+		case c.Value == nil:
+		case c.Key == "cleanup.policy":
 			t.compacted = strings.Contains(*c.Value, "compact")
+		case c.Key == "max.message.bytes":
+			t.maxBytes, _ = strconv.Atoi(*c.Value)
 		}
 	}
 }

@@ -24,6 +24,7 @@ type Verifier struct {
 	checker  *check.Checker // made with the first pass, when the ids of topics are known
 	seen     *survey
 
+	delays   []string            // the delay topics that are there
 	ids      map[string][16]byte // of delay topics
 	wanted   map[string]bool     // topics to read besides the delay topics
 	existing kadm.TopicDetails
@@ -94,7 +95,7 @@ func (v *Verifier) Close() {
 func (v *Verifier) newChecker() (*check.Checker, error) {
 	routes := slices.Clone(v.config.Routes)
 	for i := range routes {
-		routes[i].TopicID = v.ids[routes[i].Topic]
+		routes[i].TopicID, routes[i].Unseen = v.ids[routes[i].Topic], v.seen.away[routes[i].Topic] != nil
 	}
 	return check.New(check.Config{
 		Routes: routes, AllowDoubles: v.config.AtLeastOnce, Skew: v.config.Skew, Late: v.config.Late, InTime: v.config.InTime, Keep: v.config.Keep, Survey: v.seen,
@@ -171,7 +172,11 @@ func (v *Verifier) findTargets() {
 	})
 	for name, detail := range v.existing {
 		if v.seen.topics[name] == nil && !detail.IsInternal && detail.Err == nil && !v.seen.letters[name] && v.ids[name] == [16]byte{} {
-			v.checker.AddTarget(check.Target{Topic: name, Partitions: len(detail.Partitions)})
+			t := check.Target{Topic: name, Partitions: len(detail.Partitions)}
+			if read := v.seen.topics[name]; read != nil {
+				t.MaxBytes = read.maxBytes
+			}
+			v.checker.AddTarget(t)
 			v.wanted[name] = v.wanted[name] || v.config.AllTargets && v.checker.Allowed(name)
 		}
 	}

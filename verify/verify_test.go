@@ -78,6 +78,19 @@ func TestFaults(t *testing.T) {
 		{"a header is another", func(h *hour) { set(h.arrivals[0], "trace", "9") }, map[string]int64{"altered": 1}, "headers"},
 		{"a header is new", func(h *hour) { h.arrivals[0].Headers = append(h.arrivals[0].Headers, headers("x=y")...) }, map[string]int64{"altered": 1}, "headers"},
 		{"it says another due time", func(h *hour) { set(h.arrivals[0], "delay-due", millis(h.at(9))) }, map[string]int64{"altered": 1}, "due "},
+		{"it says when it was requested", func(h *hour) {
+			h.arrivals[0].Headers = append(h.arrivals[0].Headers, headers("delay-source-timestamp="+millis(h.good.Timestamp))...)
+		},
+			nil, "all is well"},
+		{"it says that it was requested at another time", func(h *hour) {
+			h.arrivals[0].Headers = append(h.arrivals[0].Headers, headers("delay-source-timestamp="+millis(h.at(1)))...)
+		},
+			map[string]int64{"altered": 1}, "delays/0@0: delay-source-timestamp"},
+		{"it says how often it was processed, and is none for that", func(h *hour) { h.arrivals[0].Headers = append(h.arrivals[0].Headers, headers("delay-attempt=1")...) },
+			map[string]int64{"altered": 1}, "header delay-attempt was delivered, and its route is none for retries"},
+		{"it was written tomorrow", func(h *hour) { h.arrivals[0].Timestamp = h.at(24 * 60) }, map[string]int64{"altered": 1}, ", and read "},
+		{"it was written in half a minute", func(h *hour) { h.arrivals[0].Timestamp = h.at(60.5) }, nil, "all is well"},
+		{"it lies among the dead letters of another topic", func(h *hour) { h.arrivals[1].Topic = "reminders.dead" }, map[string]int64{"altered": 1}, "dead letter topic reminders.dead, not delays.dead"},
 		{"a dead letter is another", func(h *hour) { h.arrivals[1].Value = nil }, map[string]int64{"altered": 1}, "dead letter: value"},
 		{"it is early", func(h *hour) { h.arrivals[0].Timestamp = h.at(9.9) }, map[string]int64{"early": 1}, "written at"},
 		{"it is a little early", func(h *hour) { h.arrivals[0].Timestamp = h.at(10).Add(-time.Second) }, nil, "all is well"},

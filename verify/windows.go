@@ -11,19 +11,19 @@ func (s *survey) findCuts(keep int) Found {
 	f := Found{Kind: kindCut}
 	for _, p := range s.sortedDelays() {
 		c := p.checkpoint
-		said := ""
+		said, first := "", c.low // that is gone
 		switch {
 		case !c.known:
 		case p.began > c.low:
 			said = fmt.Sprintf("the log begins at %d, and what is pending began at %d: pending records are gone", p.began, c.low)
-		case c.offset > p.goal && !p.waits:
-			said = fmt.Sprintf("the log ends at %d, and the group has read up to %d: the cluster has lost records", p.goal, c.offset)
+		case c.offset > p.goal:
+			said, first = fmt.Sprintf("the log ends at %d, and the group has read up to %d: the cluster has lost records", p.goal, c.offset), p.goal
 		}
 		if said == "" {
 			continue
 		}
 		if f.Count++; len(f.First) < keep {
-			f.First = append(f.First, Fault{Topic: p.topic, Partition: p.partition, Offset: c.low, Detail: said})
+			f.First = append(f.First, Fault{Topic: p.topic, Partition: p.partition, Offset: first, Detail: said})
 		}
 	}
 	return f
@@ -40,6 +40,9 @@ func (s *survey) sortedDelays() []*part {
 // windows says of each topic since when it can be told.
 func (s *survey) windows() (all []Window) {
 	for _, r := range s.routes {
+		if s.away[r.Topic] != nil {
+			continue
+		}
 		w := Window{Topic: r.Topic, Kind: "delay"}
 		for _, p := range s.sortedDelays() {
 			if p.topic != r.Topic {
@@ -99,6 +102,9 @@ func (s *survey) notes(denied []string) (all []string) {
 		}
 		if p.waits {
 			note("%s/%d was read up to offset %d of %d: an open transaction keeps back the rest", p.topic, p.partition, p.next, p.goal)
+		}
+		if given := p.checkpoint.givenUp; given > 0 {
+			note("%s/%d: the group has given up what was pending below offset %d, and the log or the checkpoint had lost (accept_loss, say): it is delivered only where a carried copy stands for it", p.topic, p.partition, given)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.topics)) {

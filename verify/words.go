@@ -18,6 +18,10 @@ func (r *Report) writeCounts(b *strings.Builder) {
 	}
 	line(c.Delivered, "delivered")
 	line(c.DeadLettered, "dead-lettered"+byCode(r.ByCode))
+	believed := int64(0)
+	for _, n := range r.Believed {
+		believed += n
+	}
 	line(c.Taken, "cancelled, replaced or left out")
 	line(c.Pending, "pending")
 	line(c.Overdue, "overdue")
@@ -26,7 +30,9 @@ func (r *Report) writeCounts(b *strings.Builder) {
 	for _, also := range []struct {
 		n    int64
 		what string
-	}{{c.Doubled, "arrived again"}, {c.Retried, plural(c.Retried, "time", "times") + " appended again, to be tried later"}, {c.Cancels, "asked to cancel something"},
+	}{{believed, "of the dead-lettered could be delivered as things are now: that they could not then is believed of" + byCode(r.Believed)},
+		{c.Ahead, "were due earlier than the timestamps of their requests say, by up to " + lateness(float64(c.AheadMost)) + ": that those were ahead of the clock is believed"},
+		{c.Doubled, "arrived again"}, {c.Retried, plural(c.Retried, "time", "times") + " appended again, to be tried later"}, {c.Cancels, "asked to cancel something"},
 		{c.Untimed, "do not say when they were delivered, by the timestamp of their route: whether they were early or late cannot be told"},
 		{c.Elsewhere, "arrived of requests outside of the window"}, {c.Foreign, "of others in these topics"}} {
 		if also.n > 0 {

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -16,6 +17,7 @@ type arrival struct {
 	target  uint16
 	code    Codes
 	retried bool        // it names, or came by way of, a later attempt
+	stamp   uint32      // of a Survey: of the timestamp that it says its request had; 0: it says none
 	cut     *cut        // of a dead letter: what it had to leave out; nil: nothing
 	record  *kgo.Record // nil when it was seen before its request and is gone
 }
@@ -36,7 +38,7 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	r = deliveredAsUsual(c.prefixed, r)
 	p := fromDelivered(r.Headers)
 	rt := c.routes[string(p.topic)]
-	if !p.named() || rt == nil {
+	if !p.named() || rt == nil || rt.Unseen {
 		judging{c}.deliveredBare(r, seen)
 		return
 	}
@@ -58,6 +60,9 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	if p.problem == "" {
 		p.problem = misdated
 	}
+	if p.round >= 0 && rt.Retry == nil {
+		p.problem, p.round = cmp.Or(p.problem, "header delay-attempt was delivered, and its route is none for retries"), -1
+	}
 	if written == untimed {
 		c.counts.Untimed++
 	}
@@ -74,6 +79,9 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	a := arrival{
 		print: c.hash.asDelivered(r.Key, r.Value, r.Headers, p.due, rt.emitted(p.timestamp)),
 		at:    c.places.of(r), target: c.targets.index(r.Topic), retried: p.attempt > 0, record: r,
+	}
+	if rt.surveyed && (p.timestamp >= 0 || p.undated) {
+		a.stamp = stampOf(p.timestamp)
 	}
 	if p.attempt >= 0 && src.at(offset).arrivals == 0 {
 		src.attempts[offset] = tried{times: p.attempt}
@@ -129,8 +137,11 @@ func (c judging) deliver(src *source, offset int64, a arrival, m moment) {
 	switch {
 	case s.is(requested):
 		c.judgeDelivered(src, s, offset, a)
+		if first {
+			believing{c.Checker}.ahead(src, s, offset, a.due, a.record)
+		}
 	case first:
-		s.print, s.target = a.print, a.target
+		s.print, s.target, s.stamp = a.print, a.target, a.stamp
 	case !s.is(died) && (s.print != a.print || s.target != a.target):
 		c.fault(Altered, src.name(offset), a.record, "differs from what arrived first")
 	}
@@ -218,6 +229,9 @@ func (c judging) differences(rt *route, s *slot, a arrival) (wrong []string) {
 	if a.headers != s.headers {
 		wrong = append(wrong, "headers or delay-source-timestamp")
 	}
+	if a.stamp != 0 && a.stamp != s.stamp {
+		wrong = append(wrong, "delay-source-timestamp")
+	}
 	to := c.places.at(a.at)
 	switch {
 	case a.target != s.target:
@@ -240,7 +254,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 	c.counts.DeadLettered++
 	p := fromDeadLetter(r.Headers)
 	rt := c.routes[string(p.topic)]
-	if c.config.Survey != nil && (!p.named() || rt == nil) {
+	if c.config.Survey != nil && (!p.named() || rt == nil || rt.Unseen) {
 		c.counts.DeadLettered--
 		c.counts.Foreign++
 		return
@@ -255,7 +269,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		judging{c}.judgeGone(src, offset, -1, r, moment{written: untimed})
 		return
 	}
-	if box := rt.letterBox(codeOf(p.code)); box != r.Topic && !rt.surveyed {
+	if box := rt.letterBox(codeOf(p.code)); box != r.Topic {
 		p.problem = "dead letter topic " + r.Topic + ", not " + box
 	}
 	if p.problem != "" {
@@ -306,8 +320,12 @@ func (c judging) judgeDead(src *source, s *slot, offset int64, a arrival) {
 		return
 	}
 	var wrong []string
-	if s.codes != 0 && Codes(s.codes)&a.code == 0 {
-		wrong = append(wrong, fmt.Sprintf("code %s, not %s", a.code, Codes(s.codes)))
+	switch codes := Codes(s.codes); {
+	case codes == 0, codes&a.code != 0:
+	case strings.Count(codes.String(), " or ") >= fewCodes:
+		wrong = append(wrong, fmt.Sprintf("code %s, for which it gives no reason", a.code))
+	default:
+		wrong = append(wrong, fmt.Sprintf("code %s, not %s", a.code, codes))
 	}
 	left := cut{}
 	if a.cut != nil {
@@ -326,12 +344,13 @@ func (c judging) judgeDead(src *source, s *slot, offset int64, a arrival) {
 	if len(wrong) > 0 {
 		c.fault(Altered, src.name(offset), a.record, "dead letter: %s", strings.Join(wrong, ", "))
 	}
+	believing{c.Checker}.refused(s, a)
 }
 
 // judgeLate judges what arrived before its request was read. Got is what the arrivals left in the slot; the first of them is
 // compared in full.
 func (c judging) judgeLate(src *source, s, got *slot, r *kgo.Record, e Expectation) {
-	a := arrival{print: got.print, at: got.place, target: got.target, code: Codes(got.codes), retried: got.is(retried)}
+	a := arrival{print: got.print, at: got.place, target: got.target, code: Codes(got.codes), stamp: got.stamp}
 	first := got.flags & (delivered | died)
 	if first == delivered|died {
 		if first = delivered; c.letters[c.places.at(a.at).topic] {
@@ -344,45 +363,11 @@ func (c judging) judgeLate(src *source, s, got *slot, r *kgo.Record, e Expectati
 	}
 	if first == delivered || got.is(delivered) && !s.is(mayDeliver) {
 		c.judgeDelivered(src, s, r.Offset, a)
+		believing{c.Checker}.ahead(src, s, r.Offset, a.due, nil)
 	}
 	if first == died || got.is(died) && !s.is(mayDie) {
 		as := *s
 		as.print = c.hash.asDead(r, e.Due, r.Timestamp.UnixMilli())
 		c.judgeDead(src, &as, r.Offset, a)
 	}
-}
-
-// retry takes a retry record: from now on its origin is ordered by it.
-func (c judging) retry(src *source, r *kgo.Record, origin int64, again retry) {
-	s := src.at(r.Offset)
-	if s.is(isRetry) {
-		return // read again
-	}
-	again.count = src.retries[origin].count
-	if again.attempt == 0 && src.route.Retry != nil { // it says when its origin is due, and nothing of trouble
-		c.counts.Postponed++
-		src.fates.put[origin] = append(src.fates.put[origin], putOff{r.Timestamp.UnixMilli(), again.due})
-	} else {
-		c.counts.Retried++
-		again.count++
-	}
-	src.retries[origin] = again
-	if c.config.Retries > 0 && again.count == c.config.Retries+1 {
-		c.fault(Insistent, src.name(origin), r, "put off for the %d. time", again.count)
-	}
-	got := *s
-	*s = slot{print: print{due: origin}, flags: isRetry}
-	if got.arrivals == 0 {
-		return
-	}
-	c.fault(Altered, src.name(r.Offset), nil, "what arrived names a retry record, not the request")
-	a := arrival{print: got.print, at: got.place, code: Codes(got.codes), retried: true}
-	o := src.at(origin)
-	first := c.arrived(src, o, origin, a)
-	if o.is(requested) {
-		c.judgeDead(src, o, origin, a)
-	} else if first {
-		o.print, o.codes = a.print, uint32(a.code)
-	}
-	o.flags |= died
 }

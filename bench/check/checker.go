@@ -34,6 +34,7 @@ type Checker struct {
 	turns    turns
 	untold   map[string]*Found // of a Survey, by why: requests of which it cannot be told what became of them
 	byCode   map[string]int64  // dead letters, by the code that they say
+	believed map[string]int64  // of a Survey: those of Counts.Believed
 	counts   Counts            // but for Faults
 }
 
@@ -72,6 +73,9 @@ type Counts struct {
 	Pending   int64 // requests that are not due, or have been for a moment only
 	Taken     int64 // requests that were cancelled, replaced or left out
 	Untold    int64 // requests of which it cannot be told what became of them
+	Believed  int64 // dead-lettered, and could be delivered as things are now
+	Ahead     int64 // delivered, and due earlier than their timestamps say, since those were ahead of the clock
+	AheadMost int64 // ms: by so much at most
 }
 
 // New makes a checker, or says what is wrong with a configuration.
@@ -94,6 +98,7 @@ func New(config Config) (*Checker, error) {
 		turns:    newTurns(config.Survey != nil),
 		untold:   make(map[string]*Found),
 		byCode:   make(map[string]int64),
+		believed: make(map[string]int64),
 	}
 	c.namings, c.ids, c.relays = newNamings(c), newIDs(c), relays{by: make(map[Source][]relay)}
 	c.prompt = newPromptness(config)
@@ -273,6 +278,9 @@ func (c judging) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	if e.OrLater {
 		s.flags |= orLater
 	}
+	if e.fine {
+		s.flags |= fine
+	}
 	if e.dueUnread {
 		s.flags |= dueUnread
 	}
@@ -282,6 +290,9 @@ func (c judging) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	s.partition = int16(e.Partition)
 	if c.config.Survey != nil && e.Partition < 0 && !src.route.AnyPartition {
 		s.partition = c.targets.byKey(e.Target, e.Key)
+	}
+	if c.config.Survey != nil {
+		s.stamp = stampOf(timestamp)
 	}
 	s.codes = uint32(e.Codes)
 	s.target = c.targets.index(e.Target)

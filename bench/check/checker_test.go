@@ -82,6 +82,9 @@ var cases = []struct {
 	{"dead-lettered and then delivered", func(o *outcome) {
 		o.arrivals = append([]*kgo.Record{o.w.condemn(o.good, "too_large")}, o.arrivals...)
 	}, map[Kind]int64{Doubled: 1, GoodDeadLettered: 1}, ""},
+	{"the bad one is dead-lettered and then delivered", func(o *outcome) {
+		o.arrivals = append(o.arrivals, o.w.deliver(o.bad, due))
+	}, map[Kind]int64{Doubled: 1, BadDelivered: 1}, "unparsable_due"},
 	{"an aborted request is delivered", func(o *outcome) {
 		aborted := o.w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=orders")
 		o.arrivals = append(o.arrivals, o.w.deliver(aborted, due))

@@ -89,6 +89,8 @@ type Route struct {
 	OnDuplicate OnDuplicate
 	// Remember is for how long after it was due a delivered request keeps others with its id from being delivered. Zero: it does not.
 	Remember time.Duration
+	// Unseen says, in a Survey, that the topic is not there or may not be looked at: what has arrived of it is not judged.
+	Unseen bool
 	// Expect says what must become of a request. Defaults to what its headers say.
 	Expect func(r *kgo.Record) Expectation
 }
@@ -148,6 +150,7 @@ type Expectation struct {
 
 	unread    bool // the partition that it asks for is none at all, or it expires before it is due
 	dueUnread bool // when it is due is not known
+	fine      bool // of a Survey: as things are now it can be delivered
 }
 
 // Codes is a set of reasons for which a request is dead-lettered.

@@ -90,7 +90,7 @@ func (c *Checker) Held() int64 {
 	n += int64(len(c.ids.spans)+len(c.prompt.delivered)+len(c.prompt.there)) * fewBytes
 	for _, s := range c.sources {
 		n += int64(len(s.pages))*pageBytes + int64(len(s.few))*fewBytes + int64(len(s.arrived))*(bitsPages*8+bitsPages/8)
-		n += int64(len(s.gone))*bitsPages*8 + int64(len(s.freed.now)+len(s.freed.before))*freedBytes
+		n += int64(len(s.marks))*markBytes + int64(len(s.gone))*bitsPages*8 + int64(len(s.freed.now)+len(s.freed.before))*freedBytes
 		for _, b := range s.arrived {
 			if b.died != nil {
 				n += bitsPages * 8
@@ -357,7 +357,7 @@ const fewestOfID = 64
 // forgetFirst gives up what had an id before the first request that is open, if all of it can be told without what comes later: but for
 // that one, which may have taken away what was before it.
 func (e surveying) forgetFirst(g *sharers, id string) {
-	g.duplicates = nil // which is not judged
+	believing{&e.Checker}.settle(g)
 	first := 0
 	for first < len(g.members)-1 && e.done(g.name(g.members[first])) && g.peek(g.members[first]).due+g.route.Remember.Milliseconds() <= e.until {
 		first++

@@ -22,6 +22,7 @@ type Report struct {
 
 	Untellable map[string]*Found // of a Survey: requests of which it cannot be told what became of them, by why
 	ByCode     map[string]int64  // dead letters, by the code that they say
+	Believed   map[string]int64  // of a Survey: those of Counts.Believed, by code
 }
 
 // Count returns how many faults of a kind were found.
@@ -59,7 +60,7 @@ func (r *Report) String() string {
 // read to its end. It may be called again after more was read.
 func (c *Checker) Report() *Report {
 	end := ending{*c}
-	end.untold = make(map[string]*Found)
+	end.untold, end.believed = make(map[string]*Found), maps.Clone(c.believed)
 	for why, found := range c.untold {
 		end.untold[why] = found.clone()
 	}
@@ -87,7 +88,7 @@ func (c *Checker) Report() *Report {
 	for _, found := range end.untold {
 		found.sort(c.config.Keep)
 	}
-	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget, Untellable: end.untold, ByCode: maps.Clone(c.byCode)}
+	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget, Untellable: end.untold, ByCode: maps.Clone(c.byCode), Believed: end.believed}
 }
 
 // ReportUntil judges as Report does, but misses nothing that is due after a time: what was read may go on.
@@ -106,7 +107,7 @@ func (e *ending) judgeEnd(src *source) {
 		case s.is(settled):
 		case src.window.untold:
 			e.fault(Stray, src.name(offset), nil, "seen at %s, and the delay topic does not have that partition", e.places.name(s.place))
-		case e.config.Survey != nil && !s.is(requested) && s.arrivals > 0 && offset >= src.window.next && (src.window.end == 0 || offset < src.window.end):
+		case e.config.Survey != nil && !s.is(requested) && s.arrivals > 0 && offset >= src.window.next && (src.window.end < 0 || offset < src.window.end):
 			// Its request has not been read yet.
 		case s.is(requested) && s.arrivals == 0 && (s.due <= e.until || e.config.Survey != nil) && !e.apart(src.name(offset), s):
 			says := e.says(s)

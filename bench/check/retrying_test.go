@@ -282,7 +282,7 @@ func faultUnlessBeyond(t *testing.T, c *Checker, k Kind, beyond *kgo.Record) {
 		if r := c.Report(); r.Count(k) != 0 {
 			t.Errorf("%s: %v", pass, r)
 		}
-		c.Ended("requests", 1, end)
+		c.Ended("requests", 1, end, 0)
 	}
 	want := int64(1)
 	if beyond != nil {

@@ -12,6 +12,7 @@ import (
 type slot struct {
 	print
 	place     place  // where it was first seen; valid when arrivals > 0
+	stamp     uint32 // of a Survey: of the timestamp of the request, or what has arrived says of it; 0: not known
 	codes     uint32 // acceptable reasons of a dead letter, by bit; zero is any. Before the request is known: the reason seen
 	target    uint16 // index into targets.names; before the request is known: where it was delivered
 	partition int16  // asked for in the target topic; negative is none
@@ -26,6 +27,9 @@ type print struct {
 	value   uint32
 	headers uint32 // with the timestamp of the request
 }
+
+// stampOf is what is remembered of a timestamp, in ms.
+func stampOf(timestamp int64) uint32 { return max(uint32(timestamp), 1) }
 
 type flag uint16
 
@@ -44,6 +48,7 @@ const (
 	forgotten                   // it has arrived, and nothing else is remembered of it
 	byClock                     // of a Survey: its timestamp is its producer's, which may be ahead of the clock
 	left                        // its request has left the log: it is known from what stands for it
+	fine                        // of a Survey: it can be delivered, as things are now
 )
 
 func (s *slot) is(f flag) bool { return s.flags&f != 0 }
@@ -78,6 +83,8 @@ type source struct {
 	freed freed // of a Survey, where what has an id that is had is left out
 
 	copied map[int64]int64 // by offset of what was copied: where its last copy lies
+
+	marks marks // of a Survey: where the log ended, and when
 
 	begins int64                // of a Survey: what lies below has left the log
 	gone   map[goneAt]*goneBits // and what has arrived of it

@@ -91,3 +91,38 @@ func (s *source) scatter(n int64) {
 		s.block(n).pages[n%bitsPages/64] |= 1 << (n % 64)
 	}
 }
+
+// retry takes a retry record: from now on its origin is ordered by it.
+func (c judging) retry(src *source, r *kgo.Record, origin int64, again retry) {
+	s := src.at(r.Offset)
+	if s.is(isRetry) {
+		return // read again
+	}
+	again.count = src.retries[origin].count
+	if again.attempt == 0 && src.route.Retry != nil { // it says when its origin is due, and nothing of trouble
+		c.counts.Postponed++
+		src.fates.put[origin] = append(src.fates.put[origin], putOff{r.Timestamp.UnixMilli(), again.due})
+	} else {
+		c.counts.Retried++
+		again.count++
+	}
+	src.retries[origin] = again
+	if c.config.Retries > 0 && again.count == c.config.Retries+1 {
+		c.fault(Insistent, src.name(origin), r, "put off for the %d. time", again.count)
+	}
+	got := *s
+	*s = slot{print: print{due: origin}, flags: isRetry}
+	if got.arrivals == 0 {
+		return
+	}
+	c.fault(Altered, src.name(r.Offset), nil, "what arrived names a retry record, not the request")
+	a := arrival{print: got.print, at: got.place, code: Codes(got.codes), retried: true}
+	o := src.at(origin)
+	first := c.arrived(src, o, origin, a)
+	if o.is(requested) {
+		c.judgeDead(src, o, origin, a)
+	} else if first {
+		o.print, o.codes = a.print, uint32(a.code)
+	}
+	o.flags |= died
+}

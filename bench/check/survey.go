@@ -61,10 +61,11 @@ func (c *Checker) Reached(topic string, partition int32, next int64) {
 	}
 }
 
-// Ended says where a partition of a delay topic ended after all that has arrived was read: what names a request beyond it names none.
-func (c *Checker) Ended(topic string, partition int32, end int64) {
+// Ended says where a partition of a delay topic ended after all that has arrived was read, before a time in ms: what names a request beyond it names none.
+func (c *Checker) Ended(topic string, partition int32, end, before int64) {
 	if src := c.sources[topicPartition{topic, partition}]; src != nil {
 		src.ended(end)
+		src.marks.add(end, c.now, before)
 	}
 	c.relays.ended()
 }
@@ -124,6 +125,7 @@ func (rt *route) expectLoosely(r *kgo.Record) Expectation {
 	if e.dueUnread {
 		certain &^= UnparsableDue | DueOutOfRange
 	}
+	e.fine = e.Outcome != DeadLetter && e.Codes&mayHappen == 0
 	e.Outcome = Either
 	if certain != 0 || e.unread {
 		e.Outcome = DeadLetter
@@ -171,9 +173,13 @@ func (x *targets) plausible(r *kgo.Record) bool {
 func (c judging) unseen(src *source, offset int64, s *slot) Verdict {
 	key := src.keyed(offset, s.due)
 	since := max(key.due, src.overdue[offset])
+	undated := s.is(orLater) && key.due <= atOnce
+	if came := src.marks.cameBefore(offset); undated && src.route.Retry != nil && came > 0 { // a replica that reads it finds that it has come then, at the latest
+		since, undated = came+src.fates.terms[offset].pause, false
+	}
 	delivered := deliveredAt(src, offset, s, key.due)
 	return c.config.Survey.Unseen(Unseen{
-		Source: src.name(offset), Due: key.due, Seq: key.seq, DueUnread: s.is(dueUnread), Undated: s.is(orLater) && key.due <= atOnce,
+		Source: src.name(offset), Due: key.due, Seq: key.seq, DueUnread: s.is(dueUnread), Undated: undated,
 		Since: since, Delivered: delivered, Refused: refusedAt(src, offset, s, delivered),
 		Cancel: !s.is(mayDeliver) && !s.is(mayDie) || c.cancels(src.name(offset)),
 		Target: c.targets.names[s.target], Partition: partitionOf(s), MayArrive: s.is(mayDeliver), MayDie: s.is(mayDie),
@@ -317,6 +323,7 @@ func (e surveying) canTell(name Source, f *foreign) bool {
 func (e surveying) surveyIDs() {
 	for name, g := range e.ids.by {
 		e.surveyGroup(g, name.id)
+		believing{&e.Checker}.duplicates(g)
 	}
 }
 

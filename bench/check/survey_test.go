@@ -223,7 +223,7 @@ func TestAWatchHoldsNothingOfWhatIsSettled(t *testing.T) {
 			}
 		}
 		for p, next := range w.next {
-			c.Ended(p.topic, p.partition, next)
+			c.Ended(p.topic, p.partition, next, 0)
 		}
 		passed += (20 * time.Minute).Milliseconds()
 		c.Until(passed, passed)
@@ -242,5 +242,19 @@ func TestAWatchHoldsNothingOfWhatIsSettled(t *testing.T) {
 	}
 	if r := c.Report(); r.Faults > 0 || r.Requested < int64(n) {
 		t.Error(r)
+	}
+}
+
+// One that comes more often than a slot counts is told each time, and stays one.
+func TestArrivesVeryOften(t *testing.T) {
+	w := newWorld()
+	q := w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=orders")
+	c := newChecker(t, w.config)
+	feed(c, q)
+	for range 300 {
+		feed(c, w.deliver(q, due))
+	}
+	if r := c.Report(); r.Delivered != 300 || r.Count(Doubled) != 299 || r.Count(Missing) != 0 || r.Outstanding != 0 {
+		t.Errorf("%v", r)
 	}
 }

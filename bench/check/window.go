@@ -8,11 +8,11 @@ type window struct {
 	since    int64 // ms: requests from before it that have left the log are judged where they were written since then
 	before   int64 // and before this time
 	next     int64 // what lies below was read
-	end      int64 // where the log ended after the last arrival was read; 0: not known
+	end      int64 // where the log ended after the last arrival was read; negative: not known
 	untold   bool  // nothing says that there is such a partition but what has come
 }
 
-var whole = window{to: math.MaxInt64, since: math.MaxInt64}
+var whole = window{to: math.MaxInt64, since: math.MaxInt64, end: -1}
 
 func (w *window) has(offset int64) bool { return offset >= w.from && offset < w.to }
 

@@ -34,7 +34,7 @@ group's checkpoints and the logs behind them, as ls does, and writes nothing.`,
 		Example: "  duewheel agenda -c duewheel.yaml\n  duewheel agenda -c duewheel.yaml --by minute --before 1h --target orders",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := joinLines(o.check(cmd, wallClock()), notEmpty(cmd, "by"))
+			err := joinLines(o.check(cmd, wallClock()), notEmpty(cmd, "by"), textOnly(cmd, o.output, "ascii"))
 			if _, known := stepNames[o.by]; !known && o.by != "" {
 				err = joinLines(err, fmt.Errorf("--by %s: minute, hour or day", o.by))
 			}

@@ -67,6 +67,9 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 		}
 		records = append(records, r)
 	}
+	if len(errs) == 0 && o.hasKey && !slices.ContainsFunc(records, isUnplaced) {
+		errs = append(errs, errors.New("--key is that of records that have an id, and a handle says by itself where its record lies"))
+	}
 	if err := joinLines(errs...); err != nil {
 		return err
 	}

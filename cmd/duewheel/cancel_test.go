@@ -5,6 +5,9 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func TestCancel(t *testing.T) {
@@ -87,6 +90,45 @@ func TestCancelBatchesAreTaken(t *testing.T) {
 		if got := headers(r)["delay-cancel"]; got != names[i] {
 			t.Errorf("%d: cancels %q, want %q", i, got, names[i])
 		}
+	}
+}
+
+// Where a batch of cancels is refused, those behind it are not written, and it is said how many.
+func TestCancelsBehindWhatIsRefused(t *testing.T) {
+	c, addr := cluster(t, nil)
+	if err := c.CreateTopic("small", 1, map[string]string{"max.message.bytes": "4096"}); err != nil {
+		t.Fatal(err)
+	}
+	refuse := true
+	c.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		resp := req.ResponseKind().(*kmsg.ProduceResponse)
+		for _, t := range req.(*kmsg.ProduceRequest).Topics {
+			rt := kmsg.NewProduceResponseTopic()
+			rt.Topic, rt.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				rp := kmsg.NewProduceResponseTopicPartition()
+				rp.Partition, rp.ErrorCode = p.Partition, kerr.TopicAuthorizationFailed.Code
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp, nil, refuse
+	})
+	names := make([]string, 40)
+	for i := range names {
+		names[i] = fmt.Sprintf("%d%x", i%10, incompressible(120))
+	}
+	out, err := command(t, "", append([]string{"cancel", "-b", addr, "-t", "small"}, names...)...)
+	if err == nil || out != "" {
+		t.Fatalf("printed %q, %v", out, err)
+	}
+	refused := strings.Count(err.Error(), "TOPIC_AUTHORIZATION_FAILED")
+	if want := fmt.Sprintf("%d cancels behind these not written", len(names)-refused); refused == 0 || refused == len(names) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%d were refused, and it does not say %q: %v", refused, want, err)
+	}
+	if out, err := command(t, "", "cancel", "-b", addr, "-t", "small", names[0]); err == nil || out != "" || strings.Contains(err.Error(), "not written") {
+		t.Errorf("there is none behind the last one: printed %q, %v", out, err)
 	}
 }
 

@@ -21,6 +21,16 @@ func atMostOne(cmd *cobra.Command, a, b string) error {
 	return nil
 }
 
+// textOnly refuses flags that say how something is shown to people where JSON is asked for: it always has all, in one form.
+func textOnly(cmd *cobra.Command, output string, names ...string) error {
+	for _, name := range names {
+		if output == "json" && cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s and -o json: give one of them", name)
+		}
+	}
+	return nil
+}
+
 // notEmpty refuses flags that were given without a value: mostly an unset variable of a script, without which something else would be asked for.
 func notEmpty(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {

@@ -20,15 +20,16 @@ func TestFlagsThatMeanNothing(t *testing.T) {
 		},
 		"agenda": {
 			{"--by year", "--by year: minute, hour or day"}, {"--by EMPTY", "--by is empty"}, {"-o xml", "-o xml: text or json"}, {"-p -1", "--partition -1"}, {"--after 2h --before 1h", "nothing is due between them"},
-			{"--target EMPTY", "--target is empty"}, {"more", "agenda takes no arguments"}, {"--limit 3", "unknown flag: --limit"},
+			{"--ascii -o json", "--ascii and -o json: give one of them"}, {"--target EMPTY", "--target is empty"}, {"more", "agenda takes no arguments"}, {"--limit 3", "unknown flag: --limit"},
 		},
 		"get": {
 			{"", "which record? Give its handle or its id"}, {"EMPTY", "neither a handle nor an id"}, {"null", `"null" is neither a handle nor an id`}, {"a b", "one handle or id, and 2 were given"}, {strings.Repeat("é", 129), "is no id: one has 256 bytes at most, and this has 258"},
 			{"a --patience -1s", "is negative"}, {"a --patience soon", "is not a duration"}, {"a --patience EMPTY", "is not a duration"}, {"a --audit EMPTY", "--audit is empty"}, {"a --audit a/b", `--audit "a/b" is not a topic name`},
-			{"a -o yaml", "-o yaml: text or json"}, {"a -t EMPTY", "--topic is empty"}, {"a -t delays,again", `--topic "delays,again" is not a topic name`},
+			{"a -o json --as hex", "--as and -o json: give one of them"}, {"a --audit told --patience 0", "--audit and --patience 0"}, {"a -o yaml", "-o yaml: text or json"}, {"a -t EMPTY", "--topic is empty"}, {"a -t delays,again", `--topic "delays,again" is not a topic name`},
 		},
 		"cancel": {
 			{"", "which record?"}, {"EMPTY", "neither a handle nor an id"}, {strings.Repeat("x", 257), "an id has 256 bytes at most"}, {"a -t EMPTY", "--topic is empty"}, {"a -p 1", "unknown shorthand flag: 'p'"},
+			{"0-0-1767225605123 1-0-1767225605123 -k 17", "--key is that of records that have an id"},
 		},
 		"reschedule": {
 			{"", "which record?"}, {"a", "when? Give --until or --for"}, {"a b --for 1h", "one handle or id, and 2 were given"}, {"a --for 1h --until 2030-01-01", "--for and --until: give one of them"},

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -59,7 +60,7 @@ An id is looked for in everything that may be pending.`,
 		Example: "  duewheel get -c duewheel.yaml 3-8812-1767225605123\n  duewheel get -b localhost:9092 -g duewheel -t delay-requests reminder-17 -o json",
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := joinLines(topicNames(cmd, "topic", "audit"), partitionOfName(cmd, o.only, args[0]), o.check(args[0])); err != nil {
+			if err := joinLines(topicNames(cmd, "topic", "audit"), partitionOfName(cmd, o.only, args[0]), textOnly(cmd, o.output, "as"), o.check(args[0])); err != nil {
 				return err
 			}
 			return f.withViewOf(cmd.Context(), o.topic, o.only, cmd.ErrOrStderr(), func(v *view) error {
@@ -102,6 +103,9 @@ func (o *getting) check(name string) error {
 	var errs []error
 	if !slices.Contains([]string{"auto", "text", "json", "hex"}, o.as) {
 		errs = append(errs, fmt.Errorf("--as %s: auto, text, json or hex", o.as))
+	}
+	if o.audit != "" && o.patience == 0 {
+		errs = append(errs, errors.New("--audit and --patience 0: what is read takes time"))
 	}
 	return joinLines(append(errs, checkOutput(o.output), checkName(name))...)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -153,7 +154,8 @@ func TestCommandsWithoutRights(t *testing.T) {
 		{"cancel -t unseen a", "ask for the right to Write unseen (kafka-acls.sh --add --operation Write --topic unseen)"},
 		{"checkpoints -t unseen", "ask for the right to Describe unseen (kafka-acls.sh --add --operation Describe "},
 		{"dlq ls -t unseen.dead", "ask for the right to Read unseen.dead (kafka-acls.sh --add --operation Read "},
-		{"verify", "ask for the right to Read unseen (kafka-acls.sh --add --operation Read --topic unseen)"},
+		{"verify", "ask for the right to Read unseen, unseen.dead (kafka-acls.sh --add --operation Read --topic unseen --topic unseen.dead)"},
+		{"verify --route unseen", "ask for the right to Read unseen (kafka-acls.sh --add --operation Read --topic unseen)"},
 		{"ls -t unseen,seen", "ask for the right to Read unseen (kafka-acls.sh --add --operation Read --topic unseen)"},
 		{"ls -t unseen", "topic unseen: TOPIC_AUTHORIZATION_FAILED: Not authorized to access topics: [Topic authorization failed.]: ask for the right to Read unseen (kafka-acls.sh --add --operation Read --topic unseen)"},
 	} {
@@ -193,6 +195,17 @@ func TestVerifyWithoutSight(t *testing.T) {
 		if out, _, err := both(t, append([]string{"produce", "-t", "delays", "--to", target, "--for", "1h", "-v", "x", "--no-check"}, login("root")...)...); err != nil {
 			t.Fatal(out, err)
 		}
+	}
+	root, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.SASL(plain.Auth{User: "root", Pass: "root"}.AsMechanism()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	id := c.TopicInfo("delays").TopicID
+	var offsets kadm.Offsets
+	offsets.Add(kadm.Offset{Topic: "delays", LeaderEpoch: -1, Metadata: fmt.Sprintf("dw1 t=%x w=1:0 l=0 c=0:p1", id[:4])})
+	if err := kadm.NewClient(root).CommitAllOffsets(t.Context(), "g", offsets); err != nil {
+		t.Fatal(err)
 	}
 	if out, _, err := both(t, append([]string{"verify"}, login("all")...)...); err != nil || !strings.Contains(out, "all is well") {
 		t.Errorf("with all rights: printed %q, %v", out, err)

@@ -186,3 +186,24 @@ func TestDeliverNowWhereJitterOutlastsExpiry(t *testing.T) {
 		}
 	}
 }
+
+// Where headers of users would ask for something now, as the route has another prefix, a record is not written again: it would ask for another key, partition or end.
+func TestRescheduleWhereHeadersOfUsersWouldAsk(t *testing.T) {
+	for _, header := range []string{"delay-target-key", "delay-target-partition", "delay-expires", "delay-target-topic", "trace"} {
+		c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1, "others": 2})
+		s := &lookStory{T: t, c: c, addr: addr}
+		arg := func(key, value string) datadriven.CmdArg { return datadriven.CmdArg{Key: key, Vals: []string{value}} }
+		due := lookNow.Add(max(time.Since(lookNow), 0).Round(time.Second) + 24*time.Hour).UnixMilli()
+		value := map[string]string{"delay-target-partition": "0", "delay-expires": strconv.FormatInt(due+1e9, 10), "delay-target-topic": "others"}[header]
+		if value == "" {
+			value = "17"
+		}
+		s.write(&datadriven.TestData{Input: "v", CmdArgs: []datadriven.CmdArg{arg("x-wheel-until", strconv.FormatInt(due, 10)), arg(header, value)}})
+		s.checkpoint(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{arg("o", "1"), arg("parsers", "0:p1^x-wheel-;1:p1")}})
+		config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n  - {topic: delays, target: orders, targets: {allow: [others]}}\n")
+		out, err := command(t, "", "reschedule", "-c", config, topics.Handle{Due: due}.String(), "--for", "2d")
+		if refused := err != nil && strings.Contains(err.Error(), "cannot be written again"); refused == (header == "trace") || !refused && err != nil || lengthOf(t, addr, "delays") != map[bool]int64{true: 1, false: 2}[refused] {
+			t.Errorf("%s: printed %q, %v", header, out, err)
+		}
+	}
+}

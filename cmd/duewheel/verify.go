@@ -231,12 +231,16 @@ func (o *verifying) print(w io.Writer, r *verify.Report) error {
 	return undecidedOf(r)
 }
 
-// undecidedOf says that it cannot be told whether all is well, since some topics may not be looked at; nil: it can.
+// undecidedOf says that it cannot be told whether all is well, since some topics are not there or may not be looked at, or nothing is known of the group; nil: it can.
 func undecidedOf(r *verify.Report) error {
-	if len(r.Denied) == 0 {
-		return nil
+	var errs []error
+	for _, why := range r.Blind {
+		errs = append(errs, fmt.Errorf("cannot tell of all: %s", why))
 	}
-	return askFor("Read", fmt.Errorf("cannot tell of all: %w", kerr.TopicAuthorizationFailed), r.Denied...)
+	if len(r.Denied) > 0 {
+		errs = append(errs, askFor("Read", fmt.Errorf("cannot tell of all: %w", kerr.TopicAuthorizationFailed), r.Denied...))
+	}
+	return joinLines(errs...)
 }
 
 // listenForVerify opens the port of --listen. Without one it is one that is free: processors on this machine take several.
@@ -286,7 +290,7 @@ func (o *verifying) keepWatching(ctx context.Context, v *verify.Verifier, stdout
 				if err := o.tellNews(stdout, last, report); err != nil {
 					return err
 				}
-				if err := undecidedOf(report); err != nil && (last == nil || !slices.Equal(last.Denied, report.Denied)) {
+				if err := undecidedOf(report); err != nil && (last == nil || !slices.Equal(last.Denied, report.Denied) || !slices.Equal(last.Blind, report.Blind)) {
 					fmt.Fprintf(stderr, "%s %v\n", formatTime(time.Now()), err)
 				}
 				last = report

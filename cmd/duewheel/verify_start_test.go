@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/verify"
 )
@@ -87,6 +89,33 @@ func TestWhatPasses(t *testing.T) {
 	} {
 		if got := mayPass(fmt.Errorf("at %v: %w", time.Second, c.err)); got != c.want {
 			t.Errorf("%v passes: %v", c.err, got)
+		}
+	}
+}
+
+// Of a group that has no checkpoint, and of a delay topic that does not exist beside others, it cannot be told whether all is well, and the exit code says so; what can be looked at
+// is told all the same.
+func TestVerifyOfAGroupThatNeverWas(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1, "delays.dead": 1, "orders": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n  - {topic: delays, target: orders}\n  - {topic: later, target: orders}\n")
+	if err := client(t, addr).ProduceSync(t.Context(), &kgo.Record{Topic: "delays", Headers: []kgo.RecordHeader{{Key: "delay-for", Value: []byte("1h")}}}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	id := c.TopicInfo("delays").TopicID
+	commit(t, addr, "delays", 0, 1, fmt.Sprintf("dw1 t=%x w=1:0 l=0 c=0:p1", id[:4]))
+	for _, tt := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--route", "delays"}, ""},
+		{nil, "cannot tell of all: the delay topic later does not exist"},
+		{[]string{"--route", "delays", "-g", "mistyped"}, "cannot tell of all: the group mistyped has no checkpoint of any of these topics"},
+		{[]string{"--route", "later"}, "the delay topic later does not exist"},
+	} {
+		out, _, err := both(t, append([]string{"verify", "-c", config}, tt.args...)...)
+		told := strings.Contains(out, "1 requested\n") && strings.Contains(out, "1 pending\n")
+		if want := 2; tt.says == "" && (err != nil || !told || !strings.HasSuffix(out, "\nall is well\n")) || tt.says != "" && (exitCode(err) != want || !strings.Contains(err.Error(), tt.says) || strings.Contains(out, "all is well") || told == slices.Contains(tt.args, "later")) {
+			t.Errorf("%v: exit code %d, %v, printed\n%s", tt.args, exitCode(err), err, out)
 		}
 	}
 }

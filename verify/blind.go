@@ -1,0 +1,24 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// blind tells why it cannot be told whether all is well, although nothing is wrong with what was looked at.
+func (s *survey) blind(group string, c *Counts) (all []string) {
+	for _, topic := range slices.Sorted(maps.Keys(s.away)) {
+		if errors.Is(s.away[topic], kerr.UnknownTopicOrPartition) {
+			all = append(all, fmt.Sprintf("the delay topic %s does not exist", topic))
+		}
+	}
+	known := func(p *part) bool { return p.checkpoint.known }
+	if group != "" && c.Requested+c.Cancels > 0 && !slices.ContainsFunc(s.sortedDelays(), known) {
+		all = append(all, fmt.Sprintf("the group %s has no checkpoint of any of these topics, so no replica has ever run as that: is this its name?", group))
+	}
+	return all
+}
