@@ -240,6 +240,9 @@ func (p *Parser) understand(q *Request, n *headerMap, headers []kgo.RecordHeader
 	if prefix != HeaderPrefix {
 		seen |= n.cancelOfOurs(headers)
 	}
+	if at[fieldForwarded] != 0 {
+		n.cancelOfFormerNames(headers, m)
+	}
 	if aliased {
 		if r := p.substitute(q, n, headers); r != nil {
 			return r

@@ -3,6 +3,7 @@ package pending
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,13 +162,18 @@ func TestInheritsWhatWasCancelled(t *testing.T) {
 		{"of an id that came to be had since", "i11", -1, false, nil},
 		{"later", handle(11), 0, true, nil},
 		{"of an id, later", "i5", 0, true, nil},
+		{"of what is there, by another name", "wheel.cancel " + handle(11), 0, false, []int64{11}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			a := testAdoption(t)
 			a.ids = true
 			a.write()
 			forward := &kgo.Record{Offset: adoptTo, Timestamp: time.UnixMilli(testNow)}
-			forward.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(c.name)}}, a.theirs, 7, 70, testNow+c.asked, nil)
+			header, name, other := strings.Cut(c.name, " ")
+			if !other {
+				header, name = topics.HeaderCancel, c.name
+			}
+			forward.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: header, Value: []byte(name)}}, a.theirs, 7, 70, testNow+c.asked, nil)
 			a.log = append(a.log, forward)
 			if !c.later {
 				a.begins.Parsers = Adopting(a.route.Spec(), adoptFrom, adoptTo+1)
