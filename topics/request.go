@@ -101,6 +101,7 @@ type Parser struct {
 	onDuplicate OnDuplicate // what a record does whose id is pending
 	remember    int64       // ms: an id is remembered for so long once its record is due
 
+	tried  bool  // what it reads is adopted, and had been tried before: so it has no id
 	adopts int64 // what lay below this offset is adopted from other groups, and what they have cancelled is taken over; 0: nothing
 }
 
