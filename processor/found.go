@@ -55,15 +55,12 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 		c.Watermark.Seq = min(c.Watermark.Seq, f.until())
 	}
 	claim = f.fetched.Offset < 0 || c.Writer != r.writer || c.Offset != f.fetched.Offset
-	c.Writer = r.writer
 	if f.ended != nil {
 		p.told = c.Epoch
 	}
-	withParser := pending.WithParser
-	if r.cfg.Guarantee == AtLeastOnce {
-		withParser = pending.WithParserAtLeastOnce
-	}
-	if parsers := withParser(c, p.route.Spec(), f.bounds.High); !slices.Equal(parsers, c.Parsers) {
+	parsers := pending.ParsersOfToday(c, p.route.Spec(), f.bounds.High)
+	c.Writer = r.writer
+	if !slices.Equal(parsers, c.Parsers) {
 		was := c.Parsers
 		c.Parsers = parsers
 		if _, err := c.Metadata(); errors.Is(err, state.ErrMetadataTooLong) {

@@ -48,15 +48,17 @@ func TestOldParserFromTheStore(t *testing.T) {
 	equals(t, "delivered", p.take(ms(2000), nil, 10, anyBytes).offsets(), []int64{2, 1})
 }
 
-// Where records begin to replace what has their id, that holds from O on; at least once from the end of the log on, since an owner may have refused what lies below.
+// Where records begin to replace what has their id, that holds from O on; where an owner may have refused what lies above, from the end of the log on. It may have at least
+// once, whatever the guarantee is by now: its checkpoint names no writer.
 func TestParserAtLeastOnce(t *testing.T) {
 	for _, c := range []struct {
 		guarantee Guarantee
+		writer    string
 		from      int64
-	}{{ExactlyOnce, 2}, {AtLeastOnce, 3}} {
-		t.Run(string(c.guarantee), func(t *testing.T) {
+	}{{ExactlyOnce, "before", 2}, {ExactlyOnce, "", 3}, {AtLeastOnce, "", 3}, {AtLeastOnce, "before", 2}} {
+		t.Run(string(c.guarantee)+" "+c.writer, func(t *testing.T) {
 			l := testLane(t, func(cfg *Config) { cfg.Guarantee = c.guarantee })
-			found := checkpointAt(l, state.Checkpoint{Offset: 2})
+			found := checkpointAt(l, state.Checkpoint{Offset: 2, Writer: c.writer})
 			r := testRoute(true)
 			r.OnDuplicate = topics.DuplicateReplaces
 			l.routes[testTopic] = mustRoute(r)

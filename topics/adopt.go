@@ -65,8 +65,8 @@ func (m Mark) StandsFor(p *Parser, headers []kgo.RecordHeader, offset int64) (wr
 	if written, c, is = theirs.Copied(headers, offset); is {
 		at = c.Seq
 	}
-	if tried, r, retried := theirs.Written(written, at); retried {
-		written, c.Names = tried, r.Names
+	if again, r, retried := theirs.Written(written, at); retried {
+		written, c.Names = again, triedBefore(r.Names)
 		c.Seq, c.Timestamp, c.Due = r.Origin.Offset, r.Origin.Timestamp, r.Origin.Due
 		if r.Attempt == 0 && c.Due == AtOnce { // it was not due before
 			c.Due = r.Due
@@ -87,6 +87,9 @@ func (m Mark) StandsFor(p *Parser, headers []kgo.RecordHeader, offset int64) (wr
 	}
 	return written, c, true
 }
+
+// triedBefore are the names of what was tried, and has no id for that.
+func triedBefore(names string) string { return tried + strings.TrimPrefix(names, tried) }
 
 // adopted tells whether headers are those of a record that stands for the request at an offset, as another group had tried or carried that, and what they say of names
 // (NamesOf). In the log none are so: what a group tries again lies behind what it stands for.

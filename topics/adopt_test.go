@@ -58,12 +58,12 @@ func TestCopiedByAnotherGroup(t *testing.T) {
 		"the last that is gone":                {copied(theirs, request, Copy{19, due, written, 19, ""}), Copy{19, due, written, 19, ""}},
 		"of what is there":                     {copied(theirs, request, Copy{20, due, written, 20, ""}), Copy{}},
 		"without a timestamp":                  {copied(theirs, request, Copy{7, due, -1, 7, ""}), Copy{7, due, -1, 7, ""}},
-		"a retry":                              {tried(theirs, 2, origin), Copy{7, due, written, 7, ""}},
-		"before the first attempt":             {tried(theirs, 0, Origin{7, written, 1}), Copy{7, again, written, 7, ""}},
-		"put off for want of a letter box":     {tried(theirs, 0, origin), Copy{7, due, written, 7, ""}},
+		"a retry":                              {tried(theirs, 2, origin), Copy{7, due, written, 7, "*"}},
+		"before the first attempt":             {tried(theirs, 0, Origin{7, written, 1}), Copy{7, again, written, 7, "*"}},
+		"put off for want of a letter box":     {tried(theirs, 0, origin), Copy{7, due, written, 7, "*"}},
 		"a retry of what is there":             {tried(theirs, 2, Origin{20, written, due}), Copy{}},
 		"a retry due at no instant":            {tried(theirs, 2, Origin{7, written, 0}), Copy{}},
-		"a copy of a retry":                    {copied(theirs, tried(theirs, 2, origin), Copy{12, again, written + 5, 12, ""}), Copy{7, due, written, 12, ""}},
+		"a copy of a retry":                    {copied(theirs, tried(theirs, 2, origin), Copy{12, again, written + 5, 12, ""}), Copy{7, due, written, 12, "*"}},
 		"a copy of a retry of what is there":   {copied(theirs, tried(theirs, 2, Origin{20, written, due}), Copy{25, again, written + 5, 25, ""}), Copy{}},
 		"a copy of the retry of a third group": {copied(theirs, tried(NewMark(ours.id, "third", ours.number), 2, origin), Copy{12, again, written + 5, 12, ""}), Copy{12, again, written + 5, 12, ""}},
 		"of another partition":                 {copied(theirs.In(9), request, Copy{7, due, written, 7, ""}), Copy{}},
@@ -166,6 +166,46 @@ func TestForwardedByAnotherGroup(t *testing.T) {
 		q, err := first.Parse(headers("delay-cancel", here, "delay-forwarded", value), Stamp{Millis: T}, 30, ours)
 		if err != nil || q.Kind != KindOfAnotherGroup {
 			t.Errorf("%s: %+v, %v", value, q, err)
+		}
+	}
+}
+
+// A cancel that was passed on as it was written, by what it named there, counts whatever its header was called: by another group, and by this one before its
+// route had another prefix. Only a handle of this partition does, behind a mark of it.
+func TestForwardedUnderAnotherPrefix(t *testing.T) {
+	here, there := Handle{3, 7, T}, Handle{4, 7, T}
+	theirs := NewMark(ours.id, "other", ours.number)
+	for _, spec := range []string{"p1", "p1/k", "p1^x-wheel-", "p1^acme."} {
+		for _, c := range []struct {
+			what    string
+			m       Mark
+			headers []kgo.RecordHeader
+			want    string // what is cancelled; "": nothing
+		}{
+			{"by this group", ours, headers("trace", "7", "wheel.cancel", here.String()), here.String()},
+			{"by another one", theirs, headers("trace", "7", "wheel.cancel", here.String()), here.String()},
+			{"in white space", theirs, headers("wheel.cancel", " "+here.String()+"\n", "trace", "7"), here.String()},
+			{"beside an id of its producer's", theirs, headers("delay-cancel", "x", "x-wheel-cancel", "x", "acme.cancel", "x", "wheel.cancel", here.String()), here.String()},
+			{"the last one counts", ours, headers("wheel.cancel", there.String(), "wheel.cancel", here.String(), "other.cancel", there.String()), here.String()},
+			{"of another partition", theirs, headers("wheel.cancel", there.String(), "trace", "7"), ""},
+			{"of an id", theirs, headers("wheel.cancel", "x", "trace", "7"), ""},
+			{"which no route can call so", theirs, headers("wheelcancel", here.String(), "__cancel", here.String()), ""},
+			{"in another partition", theirs.In(4), headers("wheel.cancel", here.String()), ""},
+		} {
+			hs, _ := AppendForward(nil, c.headers, c.m, 4, 41, T, nil)
+			q, err := parser(t, Adopting(spec, 20)).Parse(hs, Stamp{Millis: T + 5}, 30, ours)
+			switch {
+			case c.want == "":
+				if err == nil && q.Kind == KindCancel {
+					t.Errorf("%s, read by %s: %+v", c.what, spec, q)
+				}
+			case err != nil || q.Kind != KindCancel || q.Handle.String() != c.want || !q.Here || q.NamedID != nil || !q.Forwarded || q.WrittenBy != T || q.Inherited != (c.m == theirs):
+				t.Errorf("%s, read by %s: %+v, %v", c.what, spec, q, err)
+			}
+		}
+		q, err := parser(t, Adopting(spec, 20)).Parse(headers("wheel.cancel", here.String()), Stamp{Millis: T, Key: []byte("k")}, 30, ours)
+		if err == nil {
+			t.Errorf("what nobody has passed on is %+v for %s", q, spec)
 		}
 	}
 }

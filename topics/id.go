@@ -145,7 +145,7 @@ func (p *Parser) identify(q *Request, n *headerMap, header, key []byte) *Refusal
 	header = bare(header)
 	name, raw := HeaderID, header
 	switch {
-	case q.Retry || p.retries():
+	case q.Retry || p.retries() || p.tried:
 		return nil // it has become another record
 	case p.delay > 0 && len(header) > 0:
 		return refuse(CodeUnsupportedHeader, StageParse, HeaderID, header, "the delay of this topic is fixed by its route: records wait in the order of the log, and have no ids")

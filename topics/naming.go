@@ -1,6 +1,8 @@
 package topics
 
 import (
+	"strings"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -54,6 +56,45 @@ func (p *Parser) naming(q *Request, headers []kgo.RecordHeader, at *[fields]int3
 	return nil
 }
 
+// cancelOfFormerNames finds the cancel of a handle that was passed on as it was written, where a route had another prefix by then, or that of another group has
+// one: a handle of this partition in a header that some route may call so.
+func (n *headerMap) cancelOfFormerNames(headers []kgo.RecordHeader, m *Mark) {
+	last := len(headers) - 1
+	if n.at[fieldForwarded] != int32(last)+1 || m.handleIn(value(headers, n.at[fieldCancel])) {
+		return
+	}
+	if who, _ := m.forwarded(headers[last].Value); who == elsewhere {
+		return
+	}
+	for i := range headers[:last] {
+		if isCancel(headers[i].Key) && m.handleIn(headers[i].Value) {
+			n.at[fieldCancel] = int32(i) + 1
+		}
+	}
+}
+
+// calledCancel is the last header that has a handle and is a cancel on a route of some prefix; "": there is none.
+func calledCancel(headers []kgo.RecordHeader) (name string) {
+	for i := range headers {
+		if _, is := ParseHandle(trim(bare(headers[i].Value))); is && isCancel(headers[i].Key) {
+			name = headers[i].Key
+		}
+	}
+	return name
+}
+
+// isCancel tells whether a header is a cancel on a route of some prefix.
+func isCancel(name string) bool {
+	prefix, is := strings.CutSuffix(name, strings.TrimPrefix(HeaderCancel, HeaderPrefix))
+	return is && validPrefix(prefix) == ""
+}
+
+// handleIn tells whether the value of a header is a handle of this partition.
+func (m *Mark) handleIn(raw []byte) bool {
+	h, is := ParseHandle(trim(bare(raw)))
+	return is && h.Partition == m.number
+}
+
 // nameIn is the handle or id in a header. Where the key of a record is its id, an id is bytes, as the key is.
 func nameIn(headers []kgo.RecordHeader, at int32, keyed bool) []byte {
 	raw := value(headers, at)
@@ -100,6 +141,9 @@ func (r *Route) NotCancelled(headers []kgo.RecordHeader, late bool) *Refusal {
 	why := r.TooLateToReplace(nil, late)
 	if !late {
 		why.Code = CodeUnknownHandle
+	}
+	if name := calledCancel(headers); name != "" && Last(headers, r.Header(HeaderCancel)) == nil { // it was passed on by another name
+		return refuse(why.Code, why.Stage, name, Last(headers, name), "%s", why.Message)
 	}
 	return refuse(why.Code, why.Stage, r.Header(HeaderCancel), Last(headers, r.Header(HeaderCancel)), "%s", why.Message)
 }

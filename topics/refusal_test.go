@@ -46,5 +46,7 @@ func TestInVain(t *testing.T) {
 		cancel, replace := r.NotCancelled(hs, tt.late), r.TooLateToReplace(hs, tt.late)
 		equal(t, *cancel, Refusal{Code: tt.code, Stage: StageStore, Header: "x-wheel-cancel", Value: []byte("3-7-1767225605123"), Message: tt.why})
 		equal(t, *replace, Refusal{Code: CodeTooLate, Stage: StageStore, Header: "x-wheel-replace", Value: []byte("3-8-1767225605123"), Message: tt.why})
+		former := r.NotCancelled(headers("acme.cancel", "3-7-1767225605123", "acme.for", "1s", "wheel.cancel", "x"), tt.late)
+		equal(t, *former, Refusal{Code: tt.code, Stage: StageStore, Header: "acme.cancel", Value: []byte("3-7-1767225605123"), Message: tt.why})
 	}
 }

@@ -101,6 +101,7 @@ type Parser struct {
 	onDuplicate OnDuplicate // what a record does whose id is pending
 	remember    int64       // ms: an id is remembered for so long once its record is due
 
+	tried  bool  // what it reads is adopted, and had been tried before: so it has no id
 	adopts int64 // what lay below this offset is adopted from other groups, and what they have cancelled is taken over; 0: nothing
 }
 
@@ -239,6 +240,9 @@ func (p *Parser) understand(q *Request, n *headerMap, headers []kgo.RecordHeader
 	}
 	if prefix != HeaderPrefix {
 		seen |= n.cancelOfOurs(headers)
+	}
+	if at[fieldForwarded] != 0 {
+		n.cancelOfFormerNames(headers, m)
 	}
 	if aliased {
 		if r := p.substitute(q, n, headers); r != nil {

@@ -88,7 +88,7 @@ func (m Mark) retry(value []byte, offset int64) (Retry, author) {
 // cutNames takes off what AppendRetry and AppendCopy say of names, behind the mark.
 func cutNames(b []byte) (numbers []byte, names string) {
 	at := bytes.LastIndexByte(b, ':') + 1
-	if at == 0 || at == len(b) || strings.IndexByte("!^~"+forRetry, b[at]) < 0 {
+	if at == 0 || at == len(b) || strings.IndexByte("!^~/"+forRetry+tried, b[at]) < 0 {
 		return b, ""
 	}
 	return b[:at-1], string(b[at:])
@@ -97,18 +97,55 @@ func cutNames(b []byte) (numbers []byte, names string) {
 // forRetry begins what a retry says of names where its request came to a retry route.
 const forRetry = "+"
 
+// tried ends what is said of the names of what was tried before another group adopts it.
+const tried = "*"
+
 // NamesOf is what a request must be read by for its headers to mean what they do for a parser: which aliases hold, and the prefix of ours, as a spec says it
-// where records say when they are due; before them the jitter that is in its due time, and first whether it came to a retry route, which passes over what it
+// where records say when they are due; before them whether the key is the id, the jitter that is in its due time, and first whether it came to a retry route, which passes over what it
 // says of time. What a route is by the time that a retry is read, and what is usual there, says nothing of its request.
 func NamesOf(p *Parser) string {
 	names := aliasSpec(usualAliases, p.aliases, p.ours())
+	if p.keyed {
+		names = keyIsID + names
+	}
 	if p.jitter > 0 {
 		names = "~" + strconv.FormatInt(p.jitter, 10) + names
 	}
 	if p.retries() {
 		names = forRetry + names
 	}
+	if p.tried {
+		names = tried + names
+	}
 	return names
+}
+
+// keyIsID is how a spec says that.
+const keyIsID = "/k"
+
+// former is a parser by which requests are read whose names another one may have written.
+type former struct {
+	aliases presetSet
+	prefix  string
+	jitter  int64
+	keyed   bool
+	retries bool
+	tried   bool
+}
+
+func (p *Parser) former() former {
+	return former{p.aliases, p.ours(), p.jitter, p.keyed, p.retries(), p.tried}
+}
+
+// readNames is the inverse of NamesOf; false when it says something else.
+func readNames(names string) (f former, ok bool) {
+	names, f.tried = strings.CutPrefix(names, tried)
+	names, f.retries = strings.CutPrefix(names, forRetry)
+	rest, aliases, prefix, ok := cutAliases(Spec(0) + names)
+	f.aliases, f.prefix = aliases, prefix
+	rest, f.keyed = strings.CutSuffix(rest, keyIsID)
+	f.jitter, _ = parseCount([]byte(strings.TrimPrefix(rest, Spec(0)+"~")))
+	return f, ok
 }
 
 // ParserOf is the parser by which the request of a record is read where p reads: a retry has the headers that it was written with, whatever their names are
@@ -125,17 +162,15 @@ func ParserOf(p *Parser, headers []kgo.RecordHeader, offset int64, m *Mark) *Par
 	if !is {
 		return p
 	}
-	names, failed := strings.CutPrefix(said, forRetry)
-	rest, aliases, prefix, ok := cutAliases(Spec(0) + names)
-	jitter, _ := parseCount([]byte(strings.TrimPrefix(rest, Spec(0)+"~")))
-	if !ok || aliases == p.aliases && prefix == p.ours() && jitter == p.jitter && failed == p.retries() {
+	f, ok := readNames(said)
+	if !ok || f == p.former() {
 		return p
 	}
 	as := *p
-	as.aliases, as.prefix, as.jitter = aliases, prefix, jitter
-	if failed != p.retries() {
+	as.aliases, as.prefix, as.jitter, as.keyed, as.tried = f.aliases, f.prefix, f.jitter, f.keyed, f.tried
+	if f.retries != p.retries() {
 		as.backoff = backoff{} // a retry says itself when it is due
-		if failed {
+		if f.retries {
 			as.backoff.initial = 1
 		}
 	}

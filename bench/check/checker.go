@@ -157,7 +157,7 @@ func (c *Checker) Expect(r *kgo.Record) Expectation {
 		return Expectation{}
 	}
 	if _, as, ok := src.forwarded(r); ok {
-		r = as
+		r = byUsualName(as)
 	}
 	return src.route.Expect(r)
 }
@@ -208,10 +208,11 @@ func (c *Checker) Requested(r *kgo.Record) {
 		return
 	}
 	from, as, forwarded := src.forwarded(r)
+	asked := r
 	if forwarded {
-		r = as
+		r, asked = as, byUsualName(as)
 	}
-	e := src.route.Expect(r)
+	e := src.route.Expect(asked)
 	outside := !src.window.has(r.Offset) && e.alone()
 	if e.Outcome == Ignore || !outside && src.is(r.Offset, requested) {
 		return // no request, or read again

@@ -285,9 +285,9 @@ func (s *source) retryOf(r *kgo.Record) (origin *kgo.Record, again retry, ok boo
 	return asWritten(r, n[0], n[1]), retry{due: n[4], offset: r.Offset, attempt: n[3], first: n[2]}, true
 }
 
-// unnamed leaves out, of what a retry record or a carried copy says of itself, which names its headers had: they stand behind all numbers, and begin with !, ^, ~ or +.
+// unnamed leaves out, of what a retry record or a carried copy says of itself, which names its headers had: they stand behind all numbers, and begin with !, ^, ~, /, + or *.
 func unnamed(v []byte) []byte {
-	if at := bytes.LastIndexByte(v, ':') + 1; at > 0 && at < len(v) && strings.IndexByte("!^~+", v[at]) >= 0 {
+	if at := bytes.LastIndexByte(v, ':') + 1; at > 0 && at < len(v) && strings.IndexByte("!^~/+*", v[at]) >= 0 {
 		return v[:at-1]
 	}
 	return v

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -116,6 +117,28 @@ func (s *source) forwarded(r *kgo.Record) (from Source, as *kgo.Record, ok bool)
 	return Source{s.topic, int32(n[0]), n[1]}, &written, true
 }
 
+// byUsualName gives a cancel that was passed on the name that it has here: it is written as it was where the route, or another group's, had another prefix. It is known by
+// the handle of this partition that it has.
+func byUsualName(r *kgo.Record) *kgo.Record {
+	here := func(h kgo.RecordHeader) bool {
+		partition, _, _, is := handle(plain(h.Value))
+		return is && partition == r.Partition
+	}
+	usual := kgo.RecordHeader{Key: "delay-cancel", Value: lastOf(r.Headers, "delay-cancel")}
+	if here(usual) {
+		return r
+	}
+	for _, h := range slices.Backward(r.Headers) {
+		before, is := strings.CutSuffix(h.Key, "cancel")
+		if before != "" && strings.Contains("-_.", before[len(before)-1:]) && is && here(h) {
+			as := *r
+			as.Headers = append(slices.Clone(r.Headers), kgo.RecordHeader{Key: usual.Key, Value: h.Value})
+			return &as
+		}
+	}
+	return r
+}
+
 // cancels takes a cancel.
 func (c *namings) cancels(src *source, s *slot, r *kgo.Record, e Expectation) {
 	if s.is(requested) {
@@ -187,7 +210,7 @@ func (c *namings) inherit(src *source, r *kgo.Record) {
 	}
 	written := *r
 	written.Headers = r.Headers[:last]
-	e := src.route.Expect(&written)
+	e := src.route.Expect(byUsualName(&written))
 	if e.Outcome != Cancel {
 		return
 	}

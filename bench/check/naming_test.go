@@ -145,7 +145,7 @@ func TestWithoutATimestamp(t *testing.T) {
 
 // What another group has cancelled across partitions may have been taken away where this one may have begun later, and is missed elsewhere.
 func TestInherits(t *testing.T) {
-	for _, name := range []string{"a handle", "an id"} {
+	for _, name := range []string{"a handle", "an id", "a handle by another name"} {
 		for _, c := range []struct {
 			what      string
 			inherits  bool
@@ -164,13 +164,16 @@ func TestInherits(t *testing.T) {
 					w.config.Inherits, w.config.Routes[0].Group = c.inherits, "g"
 					o := &outcome{w: w}
 					q := w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=orders", "delay-id=a")
-					named := "a"
-					if name == "a handle" {
+					named, header := "a", "delay-cancel="
+					if name != "an id" {
 						named = fmt.Sprintf("1-%d-%s", q.Offset, millis(due))
+					}
+					if name == "a handle by another name" {
+						header = "x-wheel-cancel="
 					}
 					o.more = []*kgo.Record{q}
 					if c.forwarded {
-						r := w.request("", "", "delay-cancel="+named, fmt.Sprintf("delay-forwarded=abcdef01:others:1:2:0:%d", now.UnixMilli()))
+						r := w.request("", "", header+named, fmt.Sprintf("delay-forwarded=abcdef01:others:1:2:0:%d", now.UnixMilli()))
 						o.more = append(o.more, r, r) // which is read again
 					}
 					if c.arrives {

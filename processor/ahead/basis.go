@@ -30,7 +30,7 @@ func (b *basis) take(c state.Checkpoint, high int64) error {
 		last = c.Parsers[n-1].Spec
 	}
 	if b.env.Route != nil {
-		c.Parsers = pending.WithParser(c, b.env.Route.Spec(), high)
+		c.Parsers = pending.ParsersOfToday(c, b.env.Route.Spec(), high)
 		last = b.env.Route.Spec()
 	} else if last == "" {
 		c.Parsers = []state.ParserEpoch{{From: c.LowWater, Spec: topics.Spec(0)}}

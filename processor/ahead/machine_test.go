@@ -243,7 +243,7 @@ func (d *draw) copy(r *kgo.Record) bool {
 // spec is that of the parser which holds at an offset.
 func (d *draw) spec(offset int64) string {
 	c := d.checkpoint
-	c.Parsers = pending.WithParser(c, d.route.Spec(), int64(len(d.log)))
+	c.Parsers = pending.ParsersOfToday(c, d.route.Spec(), int64(len(d.log)))
 	for _, e := range slices.Backward(c.Parsers) {
 		if offset >= e.From {
 			return e.Spec
@@ -329,7 +329,7 @@ func (d *draw) machine() (o owned) {
 	o = owned{seqs: map[int64]bool{}, refused: map[int64]topics.Code{}, ignored: map[int64]bool{}, taken: map[int64]taker{}}
 	env := pending.Env{Route: d.route, Mark: testMark, Skew: 1000}
 	c, high := d.checkpoint, int64(len(d.log))
-	c.Parsers = pending.WithParser(c, d.route.Spec(), high)
+	c.Parsers = pending.ParsersOfToday(c, d.route.Spec(), high)
 	p, err := pending.New(env, c, pending.Sighting{End: high, At: testNow})
 	if err != nil {
 		d.Fatal(err)

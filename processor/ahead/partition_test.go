@@ -353,3 +353,21 @@ func TestBounds(t *testing.T) {
 		t.Errorf("the last is %+v", last)
 	}
 }
+
+// Where records replace from now on what has their id, that holds for what an owner takes in next, and at least once for what is written from now on: ls and get say
+// what the next owner will do.
+func TestLooksByTheGuarantee(t *testing.T) {
+	for writer, waits := range map[string][]int64{"an owner": {1}, "": {0}} {
+		c := state.Checkpoint{Writer: writer, Parsers: []state.ParserEpoch{{Spec: "p1"}}}
+		p := opened(t, c, Env{Route: testRoute(t, "p1/r")})
+		accept(p, request(0, testNow+1000, topics.HeaderID, "a"), request(1, testNow+2000, topics.HeaderID, "a"))
+		p.Decide()
+		var got []int64
+		for w := range p.All() {
+			got = append(got, w.Offset)
+		}
+		if !slices.Equal(got, waits) {
+			t.Errorf("after the checkpoint of %q what waits is %v, want %v", writer, got, waits)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package pending
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -130,8 +131,11 @@ func TestCarryWhatIsAdopted(t *testing.T) {
 		written, c, is := Carrying{p}.Copy(a.log[place-adoptFrom])
 		want := topics.Copy{Seq: seq, Due: ms(farMs + seq), Timestamp: testNow, From: place}
 		headers := 3
-		if seq == 11 {
+		switch seq {
+		case 11:
 			headers = 2
+		case 4:
+			want.Names = "*" // it had been tried
 		}
 		if !is || c != want || len(written) != headers {
 			t.Errorf("of %d: %v, %+v, want %+v; headers %v", place, is, c, want, written)
@@ -161,13 +165,18 @@ func TestInheritsWhatWasCancelled(t *testing.T) {
 		{"of an id that came to be had since", "i11", -1, false, nil},
 		{"later", handle(11), 0, true, nil},
 		{"of an id, later", "i5", 0, true, nil},
+		{"of what is there, by another name", "wheel.cancel " + handle(11), 0, false, []int64{11}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			a := testAdoption(t)
 			a.ids = true
 			a.write()
 			forward := &kgo.Record{Offset: adoptTo, Timestamp: time.UnixMilli(testNow)}
-			forward.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(c.name)}}, a.theirs, 7, 70, testNow+c.asked, nil)
+			header, name, other := strings.Cut(c.name, " ")
+			if !other {
+				header, name = topics.HeaderCancel, c.name
+			}
+			forward.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: header, Value: []byte(name)}}, a.theirs, 7, 70, testNow+c.asked, nil)
 			a.log = append(a.log, forward)
 			if !c.later {
 				a.begins.Parsers = Adopting(a.route.Spec(), adoptFrom, adoptTo+1)
@@ -289,4 +298,70 @@ func TestCarriedSaysItsNames(t *testing.T) {
 	l.read(t, p, testNow, tried)
 	l.happened(p.Checkpoint())
 	says(p, tried)
+}
+
+// What another group had tried is adopted as it was there: without an id, which what was requested since may have. What it had carried keeps its own. So it is whether or not the key of a record
+// was its id there, and is here; and a null value cancels only where it did when it was written.
+func TestAdoptsIDsAsTheyWere(t *testing.T) {
+	for _, was := range []string{"p1", "p1/k"} {
+		for _, now := range []string{"p1", "p1/k", "p1/kr", "p1/r"} {
+			t.Run(was+" "+now, func(t *testing.T) {
+				a := testAdoption(t)
+				route := testRoute(true)
+				route.Keyed, route.OnDuplicate = strings.HasPrefix(now, "p1/k"), topics.DuplicateRejected
+				if strings.HasSuffix(now, "r") {
+					route.OnDuplicate = topics.DuplicateReplaces
+				}
+				a.route = mustRoute(route)
+				former, err := topics.ParserFor(was)
+				must(t, err)
+				names := topics.NamesOf(former)
+				id := func(r *kgo.Record, spec, id string) *kgo.Record {
+					if strings.HasPrefix(spec, "p1/k") {
+						r.Key = []byte(id)
+					} else {
+						r.Key, r.Headers = []byte("key of "+id), append(r.Headers, kgo.RecordHeader{Key: topics.HeaderID, Value: []byte(id)})
+					}
+					return r
+				}
+				a.log = nil
+				carried := id(a.of(3), was, "i3")
+				if was == "p1" { // what cancels in a topic of keys
+					carried.Value = nil
+				}
+				carried.Headers, _ = topics.AppendCopy(nil, carried.Headers, a.theirs, topics.Copy{Seq: 3, Due: ms(farMs + 3), Timestamp: testNow, From: 3, Names: names}, nil)
+				a.log = append(a.log, carried)
+				tried := id(a.of(4), was, "i4")
+				tried.Headers, _ = topics.AppendRetry(nil, tried.Headers, a.theirs, topics.Retry{Due: ms(2 * farMs), Attempt: 1, Origin: topics.Origin{Offset: 4, Timestamp: testNow, Due: ms(farMs + 4)}, Names: names}, nil)
+				a.log = append(a.log, tried)
+				again := &kgo.Record{Offset: adoptFrom + 2, Timestamp: tried.Timestamp, Key: tried.Key, Value: tried.Value}
+				again.Headers, _ = topics.AppendCopy(nil, tried.Headers, a.theirs, topics.Copy{Seq: 11, Due: ms(2 * farMs), Timestamp: testNow, From: 11, Names: names}, nil)
+				a.log = append(a.log, again)
+				a.log = append(a.log, id(a.of(13), now, "i4"))
+				end := adoptFrom + int64(len(a.log))
+				a.begins.Parsers = Adopting(a.route.Spec(), adoptFrom, end)
+				begin := func(c state.Checkpoint) *Partition {
+					p, err := a.assign(c, adoptFrom, end, end)
+					must(t, err)
+					a.read(t, p, testNow, a.log...)
+					must(t, p.GoLive(a.room))
+					must(t, p.Load(testNow, a.room))
+					return p
+				}
+				p := begin(a.begins)
+				pt := p.Take(testNow, nil, 100, 1<<20)
+				equal(t, "dead-lettered", len(pt.Items)-4, 0)
+				a.happened(pt)
+				want := map[int64]int64{3: 10, 4: 12, 13: 13}
+				a.waits(t, p, want)
+				p = begin(pt.To)
+				cancel := &kgo.Record{Offset: end, Timestamp: time.UnixMilli(testNow), Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte("i3")}}, Value: []byte("x")}
+				a.read(t, p, testNow, cancel)
+				must(t, p.Load(testNow, a.room))
+				a.happened(p.Take(testNow, nil, 100, 1<<20))
+				delete(want, 3)
+				a.waits(t, p, want)
+			})
+		}
+	}
 }

@@ -91,7 +91,7 @@ type bringing struct {
 	begins  int64 // the log
 	parsers parsers
 	start   int64
-	copies  bool // of what had left stubs below L: they leave them where they lie, and are to be read again
+	copies  bool // of what had left stubs below L: they leave them where they lie, and are to be read again; or two of one record
 	seen    int
 	changed int
 }
@@ -170,7 +170,10 @@ func (s *bringing) original(x state.Counted) (was []byte, is bool) {
 	}
 	_, err := s.store.Get(x.Key, func(run []byte) {
 		of, copied := copiedFrom(run)
-		if is = copied && !isStub(run) && counted(x.Key, run).Offset == x.Offset && of.from >= s.c.LowWater && of.from < s.start; is {
+		if copied = copied && !isStub(run) && counted(x.Key, run).Offset == x.Offset; copied && of.seq < s.start && of.from >= s.start {
+			s.copies = true // it was carried twice since, and where it lay before the first of these copies is not told
+		}
+		if is = copied && of.from >= s.c.LowWater && of.from < s.start; is {
 			was = moved(nil, run, of.from, of)
 		}
 	})

@@ -126,7 +126,7 @@ func (e *entry) keyed() {
 	switch {
 	case strings.ContainsRune("pjznbRN", e.sort):
 		e.Key = []byte("id")
-	case strings.ContainsRune("adAX", e.sort):
+	case strings.ContainsRune("adAX", e.sort), strings.ContainsRune("iIyZJFhH", e.sort): // the latter say an id, too; of a copy that is not understood the key counts alone
 		e.Key = []byte("other")
 	case e.sort == dueBefore:
 		e.Key = nil

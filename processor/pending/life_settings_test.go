@@ -69,23 +69,38 @@ func (v *life) holds(c state.Checkpoint) {
 }
 
 func (v *life) hold(c state.Checkpoint, told settings) {
-	from := c.Offset
-	if n := len(v.held); n > 0 {
-		last := v.held[n-1]
-		if last.settings == told {
-			return
-		}
-		if names := told.namingAs(last.settings); names != told && v.atLeastOnce && c.Offset < v.end() {
-			v.hold(c, names)
-			v.holdFrom(v.end(), told)
-			return
-		}
-		if last.fixed && c.LowWater == c.Offset {
-			from = v.end()
-		}
-		from = max(from, last.from)
+	was := v.held
+	if len(was) == 0 {
+		v.holdFrom(c.Offset, told)
+		return
 	}
-	v.holdFrom(from, told)
+	last := was[len(was)-1]
+	if last.settings == told {
+		return
+	}
+	if last.fixed && c.LowWater == c.Offset {
+		v.holdFrom(max(v.end(), last.from), told)
+		return
+	}
+	mayHaveActed := v.atLeastOnce && c.Offset < v.end()
+	v.held = nil
+	for i, h := range was {
+		if i < len(was)-1 && (was[i+1].from <= c.Offset || h.fixed) {
+			v.held = append(v.held, h)
+			continue
+		}
+		if h.from < c.Offset {
+			v.held = append(v.held, h)
+		}
+		now := told
+		if mayHaveActed {
+			now = told.namingAs(h.settings)
+		}
+		v.holdFrom(max(h.from, c.Offset), now)
+	}
+	if mayHaveActed {
+		v.holdFrom(max(v.end(), last.from), told)
+	}
 }
 
 func (v *life) holdFrom(from int64, of settings) {

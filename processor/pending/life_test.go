@@ -33,7 +33,7 @@ type life struct {
 	before      int64 // steps have made what lies from here on
 	open        bool  // the end of the log is a transaction of ours whose marker is on its way
 	stable      int64 // a reader sees what is below
-	unseen      mask  // copies in it that were made of what lay below L when its marker came
+	unseen      mask  // copies in it that were made of what lay below L when its marker came, or below that of a checkpoint on its way
 	until       int64 // up to here a catch-up reads
 	logStart    int64 // the log has lost what lies below
 	committed   state.Checkpoint

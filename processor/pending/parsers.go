@@ -53,47 +53,69 @@ func Adopting(spec string, begin, end int64) []state.ParserEpoch {
 	return []state.ParserEpoch{{From: 0, Spec: topics.Adopting(spec, begin)}, {From: end, Spec: spec}}
 }
 
+// ParsersOfToday are the parsers of a checkpoint when spec is to hold from now on. A checkpoint of an owner that had transactions says what that has done. Of any
+// other one an owner may have acted on what lies above O: at least once, or where the checkpoint is that of a store, or was reset.
+func ParsersOfToday(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
+	if c.Writer == "" {
+		return WithParserAtLeastOnce(c, spec, end)
+	}
+	return WithParser(c, spec, end)
+}
+
 // WithParser returns the parsers of a checkpoint when spec is to hold from now on. That is from its
 // offset on, as nothing above has been accepted, or from the beginning where a checkpoint without
 // any says what was given up; but what waits in a queue lies there, so a queue goes on with the
 // parser that it was written for up to the end of the log. What would hold from there by an earlier
 // configuration never held for any record. What is adopted still ends where it did.
 func WithParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
-	out := slices.Clone(c.Parsers)
-	from, n := c.Offset, len(out)
-	if n > 0 && out[n-1].Spec == spec {
-		return out
-	}
-	queue := n > 0 && topics.FixedDelay(out[n-1].Spec) && c.LowWater == c.Offset
-	if n > 1 && out[n-1].From > from && !queue {
-		if below, is := topics.Adopts(out[n-2].Spec); is {
-			until := out[n-1].From
-			c.Parsers = out[:n-1]
-			return holding(WithParser(c, topics.Adopting(spec, below), end), until, spec)
-		}
-	}
-	switch {
-	case queue:
-		from = end
-	case n == 0 && c.GivenUp > 0:
-		from = 0 // what lies below is gone, and copies of it may lie above: it is read by this parser, too
-	}
-	if n > 0 {
-		from = max(from, out[n-1].From)
-	}
-	return holding(out, from, spec)
+	return holdToday(c, spec, end, func(string) string { return spec })
 }
 
 // WithParserAtLeastOnce is WithParser where an owner may have acted on what lies above O. It may have delivered a record, or refused it, beside one
 // whose place that takes by the configuration of today; a replay would take that one away, and nothing would be delivered of either. So what lies in the
 // log takes the place of no other that it did not take by the configuration before.
 func WithParserAtLeastOnce(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
-	if n := len(c.Parsers); n > 0 && c.Offset < end {
-		if names := topics.NamingAs(c.Parsers[n-1].Spec, spec); names != spec {
-			return holding(WithParser(c, names, end), end, spec)
-		}
+	if c.Offset >= end {
+		return WithParser(c, spec, end)
 	}
-	return WithParser(c, spec, end)
+	out := holdToday(c, spec, end, func(former string) string { return topics.NamingAs(former, spec) })
+	return holding(out, max(end, out[len(out)-1].From), spec)
+}
+
+// holdToday has what today makes of a spec hold from O on in the place of that.
+func holdToday(c state.Checkpoint, spec string, end int64, today func(former string) string) []state.ParserEpoch {
+	n := len(c.Parsers)
+	switch {
+	case n == 0 && c.GivenUp > 0:
+		return []state.ParserEpoch{{From: 0, Spec: spec}} // what lies below is gone, and copies of it may lie above: it is read by this parser, too
+	case n == 0:
+		return []state.ParserEpoch{{From: c.Offset, Spec: spec}}
+	}
+	last := c.Parsers[n-1]
+	switch {
+	case last.Spec == spec:
+		return slices.Clone(c.Parsers)
+	case topics.FixedDelay(last.Spec) && c.LowWater == c.Offset:
+		return holding(slices.Clone(c.Parsers), max(end, last.From), spec)
+	}
+	var out []state.ParserEpoch
+	for i, e := range c.Parsers {
+		as := today(e.Spec)
+		if i < n-1 {
+			if c.Parsers[i+1].From <= c.Offset || topics.FixedDelay(e.Spec) { // it ends before, or what was written for it waits in a queue
+				out = append(out, e)
+				continue
+			}
+			if below, is := topics.Adopts(e.Spec); is {
+				as = topics.Adopting(as, below)
+			}
+		}
+		if e.From < c.Offset {
+			out = append(out, e)
+		}
+		out = holding(out, max(e.From, c.Offset), as)
+	}
+	return out
 }
 
 // holding are parsers of which another one holds from an offset on.

@@ -55,6 +55,8 @@ func TestParserOfToday(t *testing.T) {
 		{"a queue gets another while what is gone is adopted", epochs{{From: 0, Spec: "p1+3000@3"}, {From: 8, Spec: "p1+3000"}}, 5, 5, "p1+1",
 			epochs{{From: 0, Spec: "p1+3000@3"}, {From: 8, Spec: "p1+3000"}, {From: 9, Spec: "p1+1"}}},
 		{"a delay comes meanwhile", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 5, 3, "p1+1", epochs{{From: 0, Spec: "p1@3"}, {From: 5, Spec: "p1+1@3"}, {From: 8, Spec: "p1+1"}}},
+		{"another prefix where an owner at least once had left one", epochs{{From: 0, Spec: "p1@3"}, {From: 7, Spec: "p1"}, {From: 8, Spec: "p1/r"}}, 5, 3, "p1/r^x-",
+			epochs{{From: 0, Spec: "p1@3"}, {From: 5, Spec: "p1/r^x-@3"}, {From: 7, Spec: "p1/r^x-"}}},
 		{"when more was read", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 9, 3, "p1~5",
 			epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}, {From: 9, Spec: "p1~5"}}},
 	} {
@@ -79,6 +81,13 @@ func TestParserOfTodayAtLeastOnce(t *testing.T) {
 		{"records begin to replace while what is gone is adopted", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 5, 3, "p1/r",
 			epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}, {From: 9, Spec: "p1/r"}}},
 		{"and nothing was written since", epochs{{From: 0, Spec: "p1@3"}, {From: 9, Spec: "p1"}}, 5, 3, "p1/r", epochs{{From: 0, Spec: "p1@3"}, {From: 9, Spec: "p1/r"}}},
+		{"and another prefix comes before that was read", epochs{{From: 0, Spec: "p1@3"}, {From: 7, Spec: "p1"}, {From: 8, Spec: "p1/r"}}, 5, 3, "p1/r^x-",
+			epochs{{From: 0, Spec: "p1@3"}, {From: 5, Spec: "p1^x-@3"}, {From: 7, Spec: "p1^x-"}, {From: 8, Spec: "p1/r^x-"}}},
+		{"another prefix comes before they have begun to replace", epochs{{From: 0, Spec: "p1"}, {From: 8, Spec: "p1/r"}}, 5, 2, "p1/r^x-",
+			epochs{{From: 0, Spec: "p1"}, {From: 5, Spec: "p1^x-"}, {From: 8, Spec: "p1/r^x-"}}},
+		{"and they do so no more with that", epochs{{From: 0, Spec: "p1"}, {From: 8, Spec: "p1/r"}}, 5, 2, "p1/i^x-",
+			epochs{{From: 0, Spec: "p1"}, {From: 5, Spec: "p1^x-"}, {From: 8, Spec: "p1/r^x-"}, {From: 9, Spec: "p1/i^x-"}}},
+		{"what was written for a queue waits in it", epochs{{From: 0, Spec: "p1+3000"}, {From: 7, Spec: "p1"}}, 5, 4, "p1/r", epochs{{From: 0, Spec: "p1+3000"}, {From: 7, Spec: "p1"}, {From: 9, Spec: "p1/r"}}},
 	} {
 		c.run(t, WithParserAtLeastOnce)
 	}

@@ -430,6 +430,30 @@ func TestWalksOfBefore(t *testing.T) {
 			it goes live
 			it is decided what cancels do`,
 			scope{stored: true, sorts: "iZC", onDuplicate: topics.DuplicateIgnored, remember: remembered, most: counts{requests: 3, crashes: 1, failures: 1, carries: 1, losses: 1}}},
+		{"what was copied behind an open transaction is delivered by an owner that has not seen the copy, and its checkpoint is on its way when that is seen", `
+			a request with the id comes that is due later
+			it carries the last record
+			a request comes that is refused
+			the turn happens
+			it crashes, and nothing is left of the store
+			it goes live
+			it takes two
+			the turn happens
+			a checkpoint
+			the marker comes
+			the checkpoint is written`,
+			scope{atLeastOnce: true, stored: true, fair: true, tight: true, audit: true, pieces: true, before: oneDelivered, sorts: "cFni", onDuplicate: topics.DuplicateReplaces, most: counts{requests: 11, crashes: 3, refusals: 2, carries: 4, cuts: 2}}},
+		{"what was carried twice lies above an O that was set back, and the store has taken in both copies", `
+			it carries the last record
+			it crashes when the turn has happened, and of the store is left what was flushed
+			the marker comes
+			no checkpoint is left, and the store knows one
+			it goes live
+			what is due soon is loaded
+			the store is flushed
+			it crashes, and of the store is left what was flushed
+			it goes live`,
+			scope{stored: true, before: resumesBelow, sorts: "ai", pieces: true, most: counts{requests: 4, crashes: 3, flushes: 2, carries: 4, resets: 2}}},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.walksAgain(t, c.path) })
 	}
