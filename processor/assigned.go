@@ -1,10 +1,11 @@
 package processor
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/duewheel/duewheel/state"
 )
 
 // assignedSet is the partitions of this process by lane. Every goroutine may ask it.
@@ -49,32 +50,6 @@ func (a *assignedSet) has(tp kafka.TopicPartition) bool {
 	return a.hasLocked(tp)
 }
 
-// openUnlessOurs opens a part of the store; nil: a lane has its partition. A lane that gets it at the same time
-// opens it afterwards, which ends this handle.
-func (s *shared) openUnlessOurs(id state.PartitionID) (*state.Partition, error) {
-	if !s.store.works() {
-		return nil, errNoStore // what opens it again would hold up the lanes here
-	}
-	s.assigned.mu.Lock()
-	defer s.assigned.mu.Unlock()
-	if s.assigned.hasLocked(kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}) {
-		return nil, nil
-	}
-	return s.store.Partition(id)
-}
-
-// removeUnlessOurs removes a part of the store. The error is errNoStore when the store does not work, and when a lane here has been given the
-// partition meanwhile: then it is left alone.
-func (s *shared) removeUnlessOurs(id state.PartitionID) error {
-	s.assigned.mu.Lock()
-	defer s.assigned.mu.Unlock()
-	store := s.store.opened.Load()
-	if store == nil || id.Group == s.cfg.Group && s.assigned.hasLocked(kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}) {
-		return errNoStore
-	}
-	return store.Remove(id)
-}
-
 func (a *assignedSet) hasLocked(tp kafka.TopicPartition) bool {
 	for key := range a.m {
 		if key.tp == tp {
@@ -90,4 +65,25 @@ func (a *assignedSet) forget(lane int, tp kafka.TopicPartition) {
 	defer a.mu.Unlock()
 	delete(a.m, assignedKey{lane, tp})
 	delete(a.of, assignedKey{lane, tp})
+}
+
+// pictures are those of the partitions that the process has.
+func (a *assignedSet) pictures() []PartitionStats {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []PartitionStats
+	for key, pt := range a.m {
+		restoring := PartitionStats{Topic: key.tp.Topic, Partition: key.tp.Partition, Lane: key.lane, Phase: PhaseRestoring, Reason: a.of[key]}
+		if pt == nil {
+			out = append(out, restoring)
+		} else if pic := pt.picture.Load(); pic != nil {
+			out = append(out, *pic)
+		} else {
+			out = append(out, restoring)
+		}
+	}
+	slices.SortFunc(out, func(a, b PartitionStats) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return out
 }

@@ -300,3 +300,29 @@ func (s *shared) holds() map[assignor.Held]int64 {
 	}
 	return out
 }
+
+// openUnlessOurs opens a part of the store; nil: a lane has its partition. A lane that gets it at the same time
+// opens it afterwards, which ends this handle.
+func (s *shared) openUnlessOurs(id state.PartitionID) (*state.Partition, error) {
+	if !s.store.works() {
+		return nil, errNoStore // what opens it again would hold up the lanes here
+	}
+	s.assigned.mu.Lock()
+	defer s.assigned.mu.Unlock()
+	if s.assigned.hasLocked(kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}) {
+		return nil, nil
+	}
+	return s.store.Partition(id)
+}
+
+// removeUnlessOurs removes a part of the store. The error is errNoStore when the store does not work, and when a lane here has been given the
+// partition meanwhile: then it is left alone.
+func (s *shared) removeUnlessOurs(id state.PartitionID) error {
+	s.assigned.mu.Lock()
+	defer s.assigned.mu.Unlock()
+	store := s.store.opened.Load()
+	if store == nil || id.Group == s.cfg.Group && s.assigned.hasLocked(kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}) {
+		return errNoStore
+	}
+	return store.Remove(id)
+}
