@@ -22,6 +22,7 @@ func TestOneOfTheDelayTopicsIsMissing(t *testing.T) {
 	v := s.verifier()
 	r := s.pass(v)
 	s.expect(r, map[string]int64{"missing": 1}, "delays/0@1: due")
+	s.expect(r, map[string]int64{"missing": 1}, "note: the delay topic later does not exist\n")
 	if !slices.Equal(r.Blind, []string{"the delay topic later does not exist"}) || len(r.Windows) != 4 {
 		t.Errorf("%q, %v", r.Blind, r.Windows)
 	}

@@ -212,7 +212,7 @@ func (r *Report) Write(w io.Writer) error {
 		fmt.Fprintf(&b, "cannot tell of %d: %s\n", f.Count, f.Kind)
 		f.write(&b)
 	}
-	for _, n := range r.Notes {
+	for _, n := range slices.Concat(r.Blind, r.Notes) {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
 	for _, f := range r.Faults {

@@ -7,7 +7,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -27,6 +29,33 @@ func denied(err error, topic, group string) error {
 		return &Denied{topic, group, err}
 	}
 	return err
+}
+
+// unreadable are the delay topics that may be described and not be read, where there are others: brokers say so before anything is read. It is asked for at first, and as long as
+// one could not be looked at.
+func (s *survey) unreadable(ctx context.Context, cl *kgo.Client, first bool) (map[string]bool, error) {
+	all := make(map[string]bool)
+	if len(s.routes) < 2 || !first && len(s.away) == 0 {
+		return all, nil
+	}
+	req := kmsg.NewPtrMetadataRequest()
+	req.IncludeTopicAuthorizedOperations = true
+	for _, r := range s.routes {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = kmsg.StringPtr(r.Topic)
+		req.Topics = append(req.Topics, topic)
+	}
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	for _, t := range resp.Topics {
+		said := kadm.DecodeACLOperations(t.AuthorizedOperations)
+		if t.Topic != nil && t.ErrorCode == 0 && len(said) > 0 && !slices.Contains(said, kadm.OpRead) && !slices.Contains(said, kadm.OpAll) {
+			all[*t.Topic] = true
+		}
+	}
+	return all, nil
 }
 
 // mostAbsent bounds for how many targets that requests name, and that are not there, it is asked why.

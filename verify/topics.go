@@ -29,6 +29,10 @@ func (v *Verifier) lookAround(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list topics: %w", err)
 	}
+	unreadable, err := v.seen.unreadable(ctx, v.arrivals.cl, v.checker == nil)
+	if err != nil {
+		return err
+	}
 	v.delays = nil
 	away := make(map[string]error)
 	var first error
@@ -40,6 +44,9 @@ func (v *Verifier) lookAround(ctx context.Context) error {
 			detail.Err = cmp.Or(err, detail.Err, error(kerr.UnknownTopicOrPartition))
 		}
 		known, ok := v.ids[r.Topic]
+		if !ok && detail.Err == nil && unreadable[r.Topic] {
+			detail.Err = kerr.TopicAuthorizationFailed
+		}
 		switch err := detail.Err; {
 		case errors.Is(err, kerr.UnknownTopicOrPartition):
 			away[r.Topic] = fmt.Errorf("the delay topic %s does not exist: %w", r.Topic, err)

@@ -138,7 +138,7 @@ func (c judging) deliver(src *source, offset int64, a arrival, m moment) {
 	case s.is(requested):
 		c.judgeDelivered(src, s, offset, a)
 		if first {
-			believing{c.Checker}.ahead(src, s, offset, a.due, a.record)
+			believing(c).ahead(src, s, offset, a.due, a.record)
 		}
 	case first:
 		s.print, s.target, s.stamp = a.print, a.target, a.stamp
@@ -344,7 +344,7 @@ func (c judging) judgeDead(src *source, s *slot, offset int64, a arrival) {
 	if len(wrong) > 0 {
 		c.fault(Altered, src.name(offset), a.record, "dead letter: %s", strings.Join(wrong, ", "))
 	}
-	believing{c.Checker}.refused(s, a)
+	believing(c).refused(s, a)
 }
 
 // judgeLate judges what arrived before its request was read. Got is what the arrivals left in the slot; the first of them is
@@ -363,7 +363,7 @@ func (c judging) judgeLate(src *source, s, got *slot, r *kgo.Record, e Expectati
 	}
 	if first == delivered || got.is(delivered) && !s.is(mayDeliver) {
 		c.judgeDelivered(src, s, r.Offset, a)
-		believing{c.Checker}.ahead(src, s, r.Offset, a.due, nil)
+		believing(c).ahead(src, s, r.Offset, a.due, nil)
 	}
 	if first == died || got.is(died) && !s.is(mayDie) {
 		as := *s

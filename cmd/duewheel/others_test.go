@@ -165,6 +165,48 @@ func TestCommandsWithoutRights(t *testing.T) {
 	}
 }
 
+// A delay topic that may be described and not be read hides nothing of the others.
+func TestVerifyWithADelayTopicThatMayNotBeRead(t *testing.T) {
+	right := func(name string, resource kmsg.ACLResourceType, operation kmsg.ACLOperation) kfake.ACL {
+		return kfake.ACL{Resource: resource, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: operation, Allow: true}
+	}
+	read := func(name string) kfake.ACL {
+		return right(name, kmsg.ACLResourceTypeTopic, kmsg.ACLOperationRead)
+	}
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "root"),
+		kfake.User("PLAIN", "some", "some", read("delays"), read("delays.dead"), read("orders"), read("later.dead"), right("later", kmsg.ACLResourceTypeTopic, kmsg.ACLOperationDescribe), right("g", kmsg.ACLResourceTypeGroup, kmsg.ACLOperationDescribe)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	for _, name := range []string{"delays", "delays.dead", "orders", "later", "later.dead"} {
+		if err := c.CreateTopic(name, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+c.ListenAddrs()[0]+"'}\ngroup: {id: g}\nroutes: [{topic: delays, target: orders}, {topic: later, target: orders, delay: 1h}]\n")
+	login := func(name string) []string {
+		return []string{"-c", config, "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanism=PLAIN", "-X", "sasl.username=" + name, "-X", "sasl.password=" + name}
+	}
+	for _, topic := range []string{"delays", "later"} {
+		args := []string{"produce", "-t", topic, "-v", "x"}
+		if topic == "delays" {
+			args = append(args, "--for", "1h")
+		}
+		if out, _, err := both(t, append(args, login("root")...)...); err != nil {
+			t.Fatal(out, err)
+		}
+	}
+	const want = "ask for the right to Read later (kafka-acls.sh --add --operation Read --topic later)"
+	out, _, err := both(t, append([]string{"verify"}, login("some")...)...)
+	if exitCode(err) != 2 || !strings.Contains(err.Error(), want) || !strings.Contains(out, "1 requested\n") || !strings.Contains(out, "note: later may not be looked at") {
+		t.Errorf("exit code %d, %v, printed\n%s", exitCode(err), err, out)
+	}
+	if out, _, err := both(t, append([]string{"verify", "--route", "later"}, login("some")...)...); exitCode(err) != 2 || !strings.Contains(err.Error(), want) || out != "" {
+		t.Errorf("of it alone: exit code %d, %v, printed\n%s", exitCode(err), err, out)
+	}
+}
+
 // What may not be described is not told apart from what does not exist by those who look for all: verify asks for each, and says that it cannot tell,
 // and which right is missing, with what it has seen.
 func TestVerifyWithoutSight(t *testing.T) {
