@@ -133,7 +133,7 @@ type former struct {
 	tried   bool
 }
 
-func (p *Parser) former() former {
+func formerOf(p *Parser) former {
 	return former{p.aliases, p.ours(), p.jitter, p.keyed, p.retries(), p.tried}
 }
 
@@ -163,7 +163,7 @@ func ParserOf(p *Parser, headers []kgo.RecordHeader, offset int64, m *Mark) *Par
 		return p
 	}
 	f, ok := readNames(said)
-	if !ok || f == p.former() {
+	if !ok || f == formerOf(p) {
 		return p
 	}
 	as := *p
