@@ -97,7 +97,7 @@ func cutNames(b []byte) (numbers []byte, names string) {
 // forRetry begins what a retry says of names where its request came to a retry route.
 const forRetry = "+"
 
-// tried ends what is said of the names of what was tried before another group adopts it.
+// tried begins what is said of the names of what was tried before another group adopts it, and has no id for that.
 const tried = "*"
 
 // NamesOf is what a request must be read by for its headers to mean what they do for a parser: which aliases hold, and the prefix of ours, as a spec says it
