@@ -29,9 +29,12 @@ func (p *predecessor) request(due int64) *kgo.Record {
 func (*predecessor) id(due int64) []byte { return fmt.Append(nil, "id ", due) }
 
 // forward passes on a cancel that lay in another partition, and is gone there.
-func (p *predecessor) forward(name []byte) {
+func (p *predecessor) forward(name []byte) { p.forwardAs(topics.HeaderCancel, name) }
+
+// forwardAs is the same of one that had another name, as the route of then had another prefix.
+func (p *predecessor) forwardAs(header string, name []byte) {
 	r := &kgo.Record{Topic: p.route.Topic}
-	r.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: name}}, p.mark, 1, 0, time.Now().UnixMilli(), nil)
+	r.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: header, Value: name}}, p.mark, 1, 0, time.Now().UnixMilli(), nil)
 	p.write(r)
 }
 
@@ -116,7 +119,7 @@ func TestGroupIsRenamed(t *testing.T) {
 			p.write(&kgo.Record{Topic: r.Topic, Headers: topics.ResolveBy(p.mark, copied.Offset, dues[i], r.Offset, taker)})
 		case 6:
 			p.carry(r, as)
-			p.forward([]byte(handle))
+			p.forwardAs([]string{topics.HeaderCancel, "wheel.cancel"}[i/kinds%2], []byte(handle))
 		case 7:
 			p.carry(r, as)
 			p.forward(p.id(dues[i]))

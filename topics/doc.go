@@ -164,8 +164,9 @@
 // which has the due time of the next attempt. Its own offset is its seq. Where it
 // is not ours, it still is the request that it was, and its delay counts from when
 // that was written first. Names are the jitter, the presets and the prefix by which the request
-// was read, as a spec has them, where they are not the usual ones of records that say when they
-// are due; a + stands before them where the request came to a retry route.
+// was read, and whether the key is the id, as a spec has them, where they are not the usual ones of records that say when they
+// are due; a + stands before them where the request came to a retry route, and before that a * where it had been tried before it
+// was adopted from another group, and so has no id.
 //
 //	delay-retry     <mark>:<first offset>:<its timestamp>:<its due time>:<attempts so far>:<next due time>[:<names>]
 //
@@ -177,7 +178,7 @@
 // A cancel of a record of another partition is written there again as it was, with one
 // of ours behind its headers, which says where it came from, and when it was written. One
 // of an id that is not pending goes to all other partitions, where it cancels what was
-// not written later.
+// not written later. One of a handle is known by that where it had another prefix.
 //
 //	delay-forwarded <mark of that partition>:<partition>:<offset>:<timestamp>
 //

@@ -97,7 +97,7 @@ func cutNames(b []byte) (numbers []byte, names string) {
 // forRetry begins what a retry says of names where its request came to a retry route.
 const forRetry = "+"
 
-// tried ends what is said of the names of what was tried before another group adopts it.
+// tried begins what is said of the names of what was tried before another group adopts it, and has no id for that.
 const tried = "*"
 
 // NamesOf is what a request must be read by for its headers to mean what they do for a parser: which aliases hold, and the prefix of ours, as a spec says it
@@ -133,7 +133,7 @@ type former struct {
 	tried   bool
 }
 
-func (p *Parser) former() former {
+func formerOf(p *Parser) former {
 	return former{p.aliases, p.ours(), p.jitter, p.keyed, p.retries(), p.tried}
 }
 
@@ -163,7 +163,7 @@ func ParserOf(p *Parser, headers []kgo.RecordHeader, offset int64, m *Mark) *Par
 		return p
 	}
 	f, ok := readNames(said)
-	if !ok || f == p.former() {
+	if !ok || f == formerOf(p) {
 		return p
 	}
 	as := *p
