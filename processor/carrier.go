@@ -89,10 +89,13 @@ func (c *carrier) wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// partitions are those of the lane of which something may be carried, or will be when they have caught up. Of all others it is forgotten how far that has come.
+// partitions are those of the lane of which something may be carried, or will be when they have been restored and have caught up. Of all others it is forgotten how far that has come.
 func (c *carrier) partitions() (pictures []PartitionStats) {
 	for _, p := range c.assigned.pictures() {
-		if here := p.Phase == PhaseLive || p.Phase == PhaseCatchUp && p.Known; here && p.Lane == c.lane && c.routes[p.Topic].Carries() {
+		if p.seen != nil {
+			p = p.asSeen()
+		}
+		if here := p.Phase == PhaseLive || p.Phase == PhaseCatchUp && p.Known || p.seen != nil; here && p.Lane == c.lane && c.routes[p.Topic].Carries() {
 			pictures = append(pictures, p)
 		}
 	}

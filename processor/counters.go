@@ -189,7 +189,7 @@ func (p *Processor) Stats() Stats {
 	if store := p.store.opened.Load(); store != nil {
 		s.StoreBytes, _ = store.DiskBytes() // 0 while it does not work
 	}
-	s.Partitions, s.Outside, s.Standbys = p.assigned.pictures(), p.outside(), p.standbys.stats()
+	s.Partitions, s.Outside, s.Standbys = p.pictures(), p.outside(), p.standbys.stats()
 	for _, name := range slices.Sorted(maps.Keys(p.counters.topics)) {
 		c := p.counters.topics[name]
 		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load(), Requested: c.requested.Snapshot(), Trouble: c.why(), Unseen: saidWhy(&c.unseen), Trimmed: c.trimmed.Load(), Untrimmed: cmp.Or(c.whyUntrimmed(), c.heldUp.any()), Uncarried: cmp.Or(c.uncarried.any(), c.uncopied.any()), Carried: c.carried.Load()})
@@ -215,7 +215,8 @@ func (a *assignedSet) pictures() []PartitionStats {
 	defer a.mu.Unlock()
 	var out []PartitionStats
 	for key, pt := range a.m {
-		restoring := PartitionStats{Topic: key.tp.Topic, Partition: key.tp.Partition, Lane: key.lane, Phase: PhaseRestoring, Reason: a.of[key]}
+		of := a.of[key]
+		restoring := PartitionStats{Topic: key.tp.Topic, Partition: key.tp.Partition, Lane: key.lane, Phase: PhaseRestoring, Reason: of.why, since: of.since, seen: of.seen}
 		if pt == nil {
 			out = append(out, restoring)
 		} else if pic := pt.picture.Load(); pic != nil {
@@ -255,7 +256,7 @@ func (c *Config) sharedOut() time.Duration {
 // without partitions is ready when it has been in the group for some time: it gets them at a second rebalance, when others have given them up.
 func (p *Processor) Ready() (bool, []PartitionStats) {
 	ready := p.Alive()
-	all := p.assigned.pictures()
+	all := p.pictures()
 	least := time.Duration(0)
 	if len(all) == 0 {
 		least = p.cfg.sharedOut()

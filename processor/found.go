@@ -152,7 +152,7 @@ func (k *kit) truncated(p *partition, c state.Checkpoint, logStart int64) (state
 		if c.LowWater < c.Offset {
 			before = ", and what was pending before is delivered from the local store, which alone has it"
 		}
-		return c, fmt.Errorf("%w: %s has lost what lay from offset %d to %d and was not accepted; with `--accept-loss` it goes on from there%s", ErrLogTruncated, p.tp, c.Offset, logStart, before)
+		return c, fmt.Errorf("%w: %s has lost what lay from offset %d to %d, which no replica has taken in; with `--accept-loss` it goes on from there%s", ErrLogTruncated, p.tp, c.Offset, logStart, before)
 	case reaches >= c.Offset:
 		p.log.Error("going on although the log has lost records that were not read; the local store holds what was pending before", "position", c.Offset, "log_start", logStart)
 		c.Offset = logStart

@@ -71,6 +71,7 @@ type PartitionStats struct {
 	Partition int32
 	Lane      int
 	since     time.Time // when its restore began
+	seen      *seen     // of one that is being restored, for long; else nil
 	Phase     Phase
 	Error     string // why it is stopped or held up, and what to do; empty otherwise
 	Anywhere  bool   // all of Error would be so on every replica, so it keeps none from being ready
