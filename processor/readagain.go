@@ -34,7 +34,7 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 		case p.keeps() && (!works || !p.UsedUp(now, pending.Room{})):
 		case p.usedUp(now, l.memory.room(len(l.order))):
 			next = p
-		case !works || p.loss != nil:
+		case !works:
 		case !p.endIsFresh():
 			p.endAsked = time.Time{} // it may have lost something since it was asked
 		default:

@@ -7,7 +7,8 @@ package check
 type beheading struct{ *Checker }
 
 // below takes in that the log of a partition has lost what lay below an offset. Of the requests there those may be missing from now on that have not arrived, and
-// for which nothing stands that lies behind: a carried copy, or a retry record. It does not tell what may follow for others where requests have ids, or are
+// for which nothing stands that lies behind: a carried copy, or a retry record. What has arrived may do so once more where a resolve record says that it has, and is lost, too: what
+// has not read that may hold it yet. It does not tell what may follow for others where requests have ids, or are
 // named: those are waited for.
 func (c beheading) below(topic string, partition int32, below int64) {
 	src := c.source(topic, partition)
@@ -15,6 +16,9 @@ func (c beheading) below(topic string, partition int32, below int64) {
 		return
 	}
 	for offset, s := range src.slots() {
+		if by, is := src.said[offset]; is && by < below {
+			s.flags |= orAgain
+		}
 		if offset >= below || !s.is(requested) || s.arrivals > 0 || s.is(settled) || c.apart(src.name(offset), s) || lastPlace(src, offset) >= below {
 			continue
 		}

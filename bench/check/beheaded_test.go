@@ -60,6 +60,31 @@ func TestBeheaded(t *testing.T) {
 			t.Errorf("%d lost, not 1", n)
 		}
 	})
+	t.Run("what said that it was resolved is lost, too", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			below int64 // from the resolve record on
+			came  int
+			want  map[Kind]int64
+		}{
+			"it comes once":        {1, 1, nil},
+			"it comes again":       {1, 2, nil},
+			"it comes three times": {1, 3, map[Kind]int64{Doubled: 1}},
+			"what said so is left": {0, 2, map[Kind]int64{Doubled: 1}},
+		} {
+			w := newWorld()
+			q := w.request("k", "v", asks...)
+			resolve := w.append(&kgo.Record{Topic: "requests", Partition: 1, Timestamp: now, Headers: parse([]string{fmt.Sprintf("delay-resolve=abcdef01:g:1:%d:%s:%d:-1", q.Offset, millis(due), q.Offset)})})
+			checker := newChecker(t, w.config)
+			feed(checker, q, resolve)
+			checker.Delivered(w.deliver(q, due), due.Add(time.Second))
+			beheading{checker}.below("requests", 1, resolve.Offset+c.below)
+			for range c.came - 1 {
+				checker.Delivered(w.deliver(q, due), due.Add(time.Second))
+			}
+			t.Log(name)
+			expectFaults(t, checker, c.want, "requested 1")
+		}
+	})
 	t.Run("a copy stands for it", func(t *testing.T) {
 		w := newWorld()
 		q := w.request("k", "v", asks...)

@@ -44,6 +44,7 @@ const (
 	forgotten                   // it has arrived, and nothing else is remembered of it
 	byClock                     // of a Survey: its timestamp is its producer's, which may be ahead of the clock
 	left                        // its request has left the log: it is known from what stands for it
+	orAgain                     // it may come once more: the log has lost what said that it was resolved
 )
 
 func (s *slot) is(f flag) bool { return s.flags&f != 0 }
@@ -78,6 +79,7 @@ type source struct {
 	freed freed // of a Survey, where what has an id that is had is left out
 
 	copied map[int64]int64 // by offset of what was copied: where its last copy lies
+	said   map[int64]int64 // by offset of what a resolve record says to be resolved: where that lies
 
 	begins int64                // of a Survey: what lies below has left the log
 	gone   map[goneAt]*goneBits // and what has arrived of it
