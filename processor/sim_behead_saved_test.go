@@ -89,13 +89,19 @@ func TestSimBeheadedIsSavedBeforeItIsReadOn(t *testing.T) {
 		t.Run(after.String(), func(t *testing.T) {
 			guarantees(t, worldConfig{late: time.Hour, tune: func(c *Config) { c.AcceptLoss, c.NearWindow = true, time.Minute }}, func(w *world) {
 				a := w.live("a")
-				w.send(request("near", in(40*time.Second)), request("far", in(4*time.Minute)))
-				w.committed(2)
+				w.send(request("far", in(4*time.Minute)))
+				const held = 17
+				for range held - 1 { // more than one step saves
+					near := request("near", in(40*time.Second))
+					near.Value = make([]byte, 400<<10)
+					w.send(near)
+				}
+				w.committed(held)
 				ch := make(chan struct{})
 				w.hit(a.link.on(rule{key: kmsg.Fetch, wait: ch}))
 				w.send(request("unread", in(4*time.Second)), request("unread", in(4*time.Second)))
-				w.within(soonEnough, "seen", func() bool { return w.watch.Position(simTopic, 0) == 4 })
-				w.behead(0, 4)
+				w.within(soonEnough, "seen", func() bool { return w.watch.Position(simTopic, 0) == held+2 })
+				w.behead(0, held+2)
 				close(ch)
 				w.within(readOnWithin/2, "it is read on", func() bool { return strings.Contains(w.history(), "going on although") })
 				w.send(request("behind", in(0)))
