@@ -85,7 +85,7 @@ func (r *runner) drawMeaning() *kgo.Record {
 			rec.Value = nil // a cancel
 		}
 	}
-	if id := fmt.Sprintf("id%d", n(6)); n(6) == 0 && !r.plan.Keyed && !r.plan.loses() {
+	if id := fmt.Sprintf("id%d", n(6)); n(6) == 0 && !r.plan.Keyed {
 		switch n(6) {
 		case 0, 1:
 			set(topics.HeaderCancel, id)

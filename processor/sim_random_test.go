@@ -106,9 +106,6 @@ func hang(p plan) {
 
 // simulate runs a plan.
 func simulate(t testingT, p plan, did *tally) {
-	if p.loses() {
-		p.Keyed, p.Remember = false, 0
-	}
 	var versions *kversion.Versions
 	if p.Classic {
 		versions = kversion.V3_9_0()
@@ -209,5 +206,5 @@ func (p plan) late() time.Duration {
 // audited reports whether what becomes of requests is told. A turn of one record would tell of one only.
 func (p plan) audited() bool { return p.Seed%4 == 1 && p.Batch > 1 && !p.loses() }
 
-// loses reports whether a log is cut above L. Nothing has an id then, or is named: what follows for others when that is lost cannot be told.
+// loses reports whether a log is cut above L. Nothing is named by its handle then: what follows for others when that is lost cannot be told.
 func (p plan) loses() bool { return p.has(opBehead) }

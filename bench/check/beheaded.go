@@ -8,13 +8,14 @@ type beheading struct{ *Checker }
 
 // below takes in that the log of a partition has lost what lay below an offset. Of the requests there those may be missing from now on that have not arrived, and
 // for which nothing stands that lies behind: a carried copy, or a retry record. What has arrived may do so once more where a resolve record says that it has, and is lost, too: what
-// has not read that may hold it yet. It does not tell what may follow for others where requests have ids, or are
-// named: those are waited for.
+// has not read that may hold it yet. What has an id may be missing, too, and is not counted: something may have
+// taken it away. It does not tell what may follow for others where requests are named by handles: those are waited for.
 func (c beheading) below(topic string, partition int32, below int64) {
 	src := c.source(topic, partition)
 	if src == nil {
 		return
 	}
+	src.below = max(src.below, below)
 	for offset, s := range src.slots() {
 		if by, is := src.said[offset]; is && by < below {
 			s.flags |= orAgain
@@ -26,7 +27,15 @@ func (c beheading) below(topic string, partition int32, below int64) {
 		*c.waiting(s)--
 		c.counts.Lost++
 	}
+	for _, g := range c.ids.by {
+		if g.source == src {
+			c.ids.owe(g)
+		}
+	}
 }
+
+// lost tells whether the log has lost a request, and all that stands for it.
+func (s *source) lost(offset int64) bool { return offset < s.below && lastPlace(s, offset) < s.below }
 
 // lastPlace is where the last record lies that stands for a request: itself, or a copy or a retry record, or the copy of that.
 func lastPlace(s *source, offset int64) int64 {

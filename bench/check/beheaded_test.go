@@ -85,6 +85,42 @@ func TestBeheaded(t *testing.T) {
 			expectFaults(t, checker, c.want, "requested 1")
 		}
 	})
+	t.Run("with ids", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			below    int64
+			came     []int // of two requests of one id, and one of another
+			remember bool
+			want     map[Kind]int64
+		}{
+			"nothing is lost, and one is absent":        {0, []int{0, 1}, false, map[Kind]int64{Missing: 1}},
+			"all are lost":                              {3, nil, false, nil},
+			"one is, and what lies behind comes":        {1, []int{1, 2}, false, nil},
+			"one is, and what lies behind is absent":    {1, []int{0, 2}, false, map[Kind]int64{Missing: 1}},
+			"what was delivered is remembered":          {0, []int{0, 1, 2}, true, map[Kind]int64{Doubled: 1}},
+			"what was delivered was lost and forgotten": {1, []int{0, 1, 2}, true, nil},
+		} {
+			w := newWorld()
+			if c.remember {
+				w.config.Routes[0].Remember = time.Hour
+			}
+			var rs []*kgo.Record
+			for _, id := range []string{"a", "a", "b"} {
+				rs = append(rs, w.request("k", "v", append(asks, "delay-id="+id)...))
+			}
+			checker := newChecker(t, w.config)
+			feed(checker, rs...)
+			below := c.below
+			if below > 0 {
+				below += rs[0].Offset
+			}
+			beheading{checker}.below("requests", 1, below)
+			for _, i := range c.came {
+				checker.Delivered(w.deliver(rs[i], due), due.Add(time.Second))
+			}
+			t.Log(name)
+			expectFaults(t, checker, c.want, "requested 3")
+		}
+	})
 	t.Run("a copy stands for it", func(t *testing.T) {
 		w := newWorld()
 		q := w.request("k", "v", asks...)

@@ -101,7 +101,7 @@ func (e *ending) judgeHeeded(g *sharers, offset int64) {
 	}
 	for _, by := range g.takers {
 		name := g.name(by)
-		if _, cancels := e.ids.cancels[name]; !cancels || e.ids.came[name] {
+		if _, cancels := e.ids.cancels[name]; !cancels || e.ids.came[name] || by < g.below {
 			continue
 		}
 		if took, is := e.wasInTime(g.name(offset), name); is {

@@ -81,6 +81,8 @@ type source struct {
 	copied map[int64]int64 // by offset of what was copied: where its last copy lies
 	said   map[int64]int64 // by offset of what a resolve record says to be resolved: where that lies
 
+	below int64 // what lies below was lost with the log (Watch.Beheaded)
+
 	begins int64                // of a Survey: what lies below has left the log
 	gone   map[goneAt]*goneBits // and what has arrived of it
 
