@@ -133,3 +133,32 @@ func TestBeheaded(t *testing.T) {
 		expectFaults(t, checker, nil, "requested 1")
 	})
 }
+
+// A cancel of an id that was lost is not owed to other partitions, nor has it to have counted.
+func TestBeheadedCancels(t *testing.T) {
+	for name, c := range map[string]struct {
+		below int64 // of either partition
+		want  map[Kind]int64
+	}{
+		"what is left counts":     {0, map[Kind]int64{Missing: 1, BadDelivered: 1}},
+		"what is lost need not":   {3, nil},
+		"what lies behind counts": {2, map[Kind]int64{BadDelivered: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newSharing(Reject)
+			n.w.config.InTime = 30 * time.Second
+			n.delivered(n.first, n.third)
+			n.duplicate(n.second)
+			checker := newChecker(t, n.w.config)
+			for _, r := range n.more[:5] { // it is not passed on
+				checker.Observe(r, now.Add(time.Second))
+			}
+			beheading{checker}.below("requests", 1, c.below)
+			beheading{checker}.below("requests", 2, c.below)
+			for _, r := range n.arrivals {
+				checker.Observe(r, due.Add(2*time.Second))
+			}
+			expectFaults(t, checker, c.want, "")
+		})
+	}
+}
