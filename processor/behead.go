@@ -97,7 +97,7 @@ func (l beheading) bear(p *partition) error {
 	if err := p.Tidy(true); err != nil {
 		return err
 	}
-	p.flush = l.store.bear()
+	p.flush = l.store.bear(l.cfg.AcceptLoss)
 	return nil
 }
 

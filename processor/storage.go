@@ -263,11 +263,13 @@ func (s *storage) keepUp() {
 	}
 }
 
-// bear has the store be on the disk soon, however little is behind. It returns the flush that does it.
-func (s *storage) bear() (flush int64) {
+// bear has the store be on the disk soon, however little is behind, or at once, if something waits for that. It returns the flush that does it.
+func (s *storage) bear(awaited bool) (flush int64) {
 	flush = s.flushes.next()
 	s.soon.Store(true)
-	s.wake.Ask()
+	if awaited {
+		s.wake.Ask()
+	}
 	return flush
 }
 
