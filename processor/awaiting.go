@@ -37,9 +37,8 @@ func (p PartitionStats) asSeen() PartitionStats {
 func (p *Processor) pictures() []PartitionStats {
 	all := p.assigned.pictures()
 	for i := range all {
-		s := &all[i]
-		if of := p.counters.topics[s.Topic]; s.Phase == PhaseRestoring && of != nil {
-			s.CarryBehind = of.behind.of(s.Partition)
+		if s := &all[i]; s.Phase == PhaseRestoring {
+			s.CarryBehind = p.counters.topics[s.Topic].behind.of(s.Partition)
 			s.Error = s.CarryBehind
 		}
 	}

@@ -31,7 +31,7 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 		case p.Marks().Leaving: // whatever was the reason may be over by now, but it delivers nothing
 			next = p
 		case next != nil && (next.Marks().Leaving || !p.Horizon().Less(next.Horizon())):
-		case p.keeps() && (!works || !p.UsedUp(now, pending.Room{})):
+		case keeps(p) && (!works || !p.UsedUp(now, pending.Room{})):
 		case p.usedUp(now, l.memory.room(len(l.order))):
 			next = p
 		case !works:
@@ -59,7 +59,7 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 
 // keeps reports whether memory holds something of a log that has lost what is pending. That cannot be read again, so it is delivered first; unless the store, which it was brought to when
 // that was seen, works again, and the partition waits for that.
-func (p *partition) keeps() bool {
+func keeps(p *partition) bool {
 	return p.loss != nil && (p.Pending() > int64(p.Far()) || p.Undecided() > 0 || len(p.Repeated()) > 0)
 }
 

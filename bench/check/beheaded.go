@@ -35,7 +35,7 @@ func (c beheading) below(topic string, partition int32, below int64) {
 }
 
 // lost tells whether the log has lost a request, and all that stands for it.
-func (s *source) lost(offset int64) bool { return offset < s.below && lastPlace(s, offset) < s.below }
+func lost(s *source, offset int64) bool { return offset < s.below && lastPlace(s, offset) < s.below }
 
 // lastPlace is where the last record lies that stands for a request: itself, or a copy or a retry record, or the copy of that.
 func lastPlace(s *source, offset int64) int64 {

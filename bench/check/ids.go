@@ -197,7 +197,7 @@ func (c *ids) missing(g *sharers) (all []int64) {
 		s, name := g.peek(offset), g.name(offset)
 		n := c.namings.called(name, s)
 		switch {
-		case s.arrivals > 0 || s.is(settled) || s.due > c.until || g.lost(offset) || g.window.precedes(offset) || n != nil && len(n.by) > 0:
+		case s.arrivals > 0 || s.is(settled) || s.due > c.until || lost(g.source, offset) || g.window.precedes(offset) || n != nil && len(n.by) > 0:
 		case s.pends() && g.route.OnDuplicate == LeaveOut && c.mayBeLeftOut(g, i):
 		case s.pends() && free > 0:
 			free--
