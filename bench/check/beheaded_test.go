@@ -162,3 +162,35 @@ func TestBeheadedCancels(t *testing.T) {
 		})
 	}
 }
+
+// A request that was lost with its log is not owed although it is named, and a cancel or a replacement that was may have counted.
+func TestBeheadedNamings(t *testing.T) {
+	for name, c := range map[string]struct {
+		below, elsewhere int64 // of the partition, and of the other one
+		spoil            func(n *naming)
+		want             map[Kind]int64
+	}{
+		"all come in vain":                     {0, 0, func(n *naming) { n.vain(n.first, n.second, n.instead, n.again) }, map[Kind]int64{Missing: 1}},
+		"it is lost":                           {1, 0, func(n *naming) { n.vain(n.first, n.second, n.instead, n.again) }, nil},
+		"it is lost, and cancelled twice":      {1, 0, func(n *naming) { n.vain(n.instead, n.again) }, map[Kind]int64{Doubled: 1}},
+		"it is delivered, and cancels lost":    {3, 0, func(n *naming) { n.delivered(n.good); n.vain(n.instead, n.again) }, nil},
+		"it is delivered, and one is not":      {2, 0, func(n *naming) { n.delivered(n.good); n.vain(n.instead, n.again) }, map[Kind]int64{Doubled: 1}},
+		"one is not forwarded":                 {0, 0, func(n *naming) { n.more = n.more[:5]; n.delivered(n.good); n.vain(n.first, n.second, n.instead) }, map[Kind]int64{Missing: 1}},
+		"and was lost before":                  {0, 1, func(n *naming) { n.more = n.more[:5]; n.delivered(n.good); n.vain(n.first, n.second, n.instead) }, nil},
+		"what was replaced comes, and is lost": {4, 0, func(n *naming) { n.delivered(n.good, n.instead); n.vain(n.again) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNaming()
+			c.spoil(n)
+			checker := newChecker(t, n.w.config)
+			feed(checker, n.more...)
+			beheading{checker}.below("requests", 1, n.good.Offset+c.below)
+			beheading{checker}.below("requests", 2, n.foreign.Offset+c.elsewhere)
+			feed(checker, n.arrivals...)
+			expectFaults(t, checker, c.want, "")
+			if left := checker.Counts().Outstanding; left != 0 && c.want == nil {
+				t.Errorf("%d are still waited for", left)
+			}
+		})
+	}
+}
