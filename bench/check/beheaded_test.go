@@ -194,3 +194,20 @@ func TestBeheadedNamings(t *testing.T) {
 		})
 	}
 }
+
+// What is named only after it was lost may have been held, and taken away.
+func TestBeheadedIsNamedLater(t *testing.T) {
+	n := newNaming()
+	checker := newChecker(t, n.w.config)
+	feed(checker, n.good)
+	beheading{checker}.below("requests", 1, n.good.Offset+1)
+	if n := checker.Counts().Lost; n != 1 {
+		t.Errorf("%d lost, not 1", n)
+	}
+	n.delivered(n.instead)
+	feed(checker, n.instead, n.arrivals[0])
+	expectFaults(t, checker, nil, "requested 2")
+	if c := checker.Counts(); c.Lost != 0 || c.Outstanding != 0 {
+		t.Errorf("%d lost, %d are still waited for", c.Lost, c.Outstanding)
+	}
+}

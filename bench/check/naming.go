@@ -171,7 +171,12 @@ func (c *namings) of(name called, rt *route) *named {
 	c.named[name] = n
 	s, by := c.source(name.Topic, name.Partition).peek(name.Offset), c.namers[name.Source]
 	if cancels := by != nil && !by.replaces; s.is(requested) && c.routes[name.Topic].asked(name.Source, s) == name.due && !cancels && c.foreign[name.Source] == nil {
-		if n.requested, n.arrived = true, s.arrivals > 0; !n.arrived && c.ids.of[name.Source] == nil && !s.is(settled) {
+		n.requested, n.arrived = true, s.arrivals > 0
+		switch {
+		case s.is(settled) && c.config.Survey == nil: // the log had lost it, and what names it may take it away all the same
+			s.flags &^= settled
+			c.counts.Lost--
+		case !n.arrived && c.ids.of[name.Source] == nil:
 			*c.waiting(s)--
 		}
 	}
