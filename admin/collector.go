@@ -200,6 +200,9 @@ func (m metrics) partition(p *processor.PartitionStats, now, counts time.Time) {
 	if p.RestoreTime > 0 {
 		m.gauge(descRestore, p.RestoreTime.Seconds(), labels...)
 	}
+	if p.Known || p.CarryBehind != "" {
+		m.gauge(descCarryBehind, bit(p.CarryBehind != ""), labels...)
+	}
 	if p.Known { // else 0 pending, or a watermark of 1970, would say that all is well
 		m.figures(p, now, counts, labels)
 	}
@@ -228,7 +231,6 @@ func (m metrics) figures(p *processor.PartitionStats, now, counts time.Time, lab
 		m.gauge(descAge, max(0, now.Sub(p.CheckpointAt).Seconds()), labels...)
 	}
 	m.gauge(descBehind, p.CheckpointOverdue.Seconds(), labels...)
-	m.gauge(descCarryBehind, bit(p.CarryBehind != ""), labels...)
 	m.gauge(descPosition, float64(p.Position), labels...)
 	m.gauge(descLogStart, float64(p.LogStart), labels...)
 	m.gauge(descLogEnd, float64(logEnd(p)), labels...)

@@ -111,6 +111,9 @@ func TestUnknownFiguresAreLeftOut(t *testing.T) {
 			t.Errorf("%s: %q", p, got)
 		}
 	}
+	if got := of(processor.PartitionStats{Phase: processor.PhaseRestoring, CarryBehind: "why"}); !slices.Contains(got, "carry_behind") || len(got) != len(phase)+1 {
+		t.Errorf("of one whose log may lose what is pending: %q", got)
+	}
 	got := of(processor.PartitionStats{Phase: processor.PhaseCatchUp, Known: true})
 	for _, name := range []string{"pending_records", "overdue_records", "oldest_overdue_seconds", "checkpoint_offset", "watermark_timestamp_seconds", "log_end_offset"} {
 		if !slices.Contains(got, name) {

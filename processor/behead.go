@@ -29,7 +29,7 @@ func (l beheading) heard() {
 }
 
 // tidy does what follows, and reports whether it has started a partition over: one that has lost the end of its log, or has nothing left to deliver. With accept_loss it is read
-// on from where its log begins, and nothing is dropped.
+// on from where its log begins, when the disk has what it holds, and nothing is dropped.
 func (l beheading) tidy(ctx context.Context) (startedOver bool) {
 	for _, p := range l.order {
 		if p.beheaded.IsZero() {
@@ -41,9 +41,10 @@ func (l beheading) tidy(ctx context.Context) (startedOver bool) {
 		case position >= p.logStart:
 			l.restart(ctx, p, fmt.Errorf("the log does not go on at offset %d", position))
 			return true
-		case l.cfg.AcceptLoss:
+		case l.cfg.AcceptLoss && l.bears(p):
 			l.readOn(ctx, p)
 			return true // a poll may have brought something meanwhile
+		case l.cfg.AcceptLoss:
 		case !holds(p) && p.Settled():
 			l.restart(ctx, p, fmt.Errorf("%w: what lay from offset %d to %d was never read", ErrLogTruncated, position, p.logStart))
 			return true
@@ -96,8 +97,20 @@ func (l beheading) bear(p *partition) error {
 	if err := p.Tidy(true); err != nil {
 		return err
 	}
-	l.store.soon.Store(true)
+	p.flush = l.store.bear(l.cfg.AcceptLoss)
 	return nil
+}
+
+// readOnWithin is how long a partition waits at most to be read on from where its log begins for what it holds to be on the disk: a kill while that is not known there gives
+// up all that the store has.
+const readOnWithin = 10 * time.Second
+
+// bears reports whether what a partition holds of what its log has lost is on the disk, or will not be soon.
+func (l beheading) bears(p *partition) bool {
+	if p.loss == nil || !p.HasStore() || time.Since(p.beheaded) > readOnWithin {
+		return true
+	}
+	return p.saved >= p.logStart && l.store.flushes.has(p.flush)
 }
 
 // readOn reads a partition on from where its log begins.
@@ -109,6 +122,8 @@ func (l beheading) readOn(ctx context.Context, p *partition) {
 	p.log.Error("going on although the log has lost records that were not read", "position", p.Marks().Position, "log_start", p.logStart)
 	p.Pass(p.logStart, state.NoEpoch)
 	p.beheaded, p.loss, p.stored, p.saved = time.Time{}, nil, 0, 0
+	p.checkLog()                  // what it holds has the disk bear that it was read on
+	p.writing.tried = time.Time{} // as soon as the checkpoint does
 	l.reading.add(p.tp, p.logStart, state.NoEpoch)
 	l.balancedAt = time.Time{}
 }

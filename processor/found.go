@@ -147,11 +147,11 @@ func (k *kit) truncated(p *partition, c state.Checkpoint, logStart int64) (state
 	case reaches >= c.Offset && !k.cfg.AcceptLoss:
 		before := ""
 		if c.LowWater < c.Offset {
-			before = ", and what was pending before is delivered from the local store, which alone has it"
+			before = ", and what was pending before is delivered from the local store, which alone has it" + mayComeAgain(c)
 		}
-		return c, fmt.Errorf("%w: %s has lost what lay from offset %d to %d and was not accepted; with `--accept-loss` it goes on from there%s", ErrLogTruncated, p.tp, c.Offset, logStart, before)
+		return c, fmt.Errorf("%w: %s has lost what lay from offset %d to %d, which no replica has taken in; with `--accept-loss` it goes on from there%s", ErrLogTruncated, p.tp, c.Offset, logStart, before)
 	case reaches >= c.Offset:
-		p.log.Error("going on although the log has lost records that were not read; the local store holds what was pending before", "position", c.Offset, "log_start", logStart)
+		p.log.Error("going on although the log has lost records that were not read; the local store holds what was pending before"+mayComeAgain(c), "position", c.Offset, "log_start", logStart)
 		c.Offset = logStart
 		return c, nil
 	case !k.cfg.AcceptLoss:
@@ -162,6 +162,14 @@ func (k *kit) truncated(p *partition, c state.Checkpoint, logStart int64) (state
 	c.LowWater, c.GivenUp = logStart, logStart
 	c.Offset = max(c.Offset, c.LowWater)
 	return c, nil
+}
+
+// mayComeAgain says what else is lost where records of ours may have lain above O: that they resolved something below.
+func mayComeAgain(c state.Checkpoint) string {
+	if !c.Appended {
+		return ""
+	}
+	return "; what of that had overtaken others, or was dead-lettered, a moment before the last checkpoint may come again"
 }
 
 // fromStore is the way on without a checkpoint (a new group, or one whose offsets have expired):

@@ -169,7 +169,7 @@ func TestLogBeginsAboveO(t *testing.T) {
 		want          state.Checkpoint
 		pending       int64
 	}{
-		{name: "not accepted", offset: 2, begin: 5, says: "has lost what lay from offset 2 to 5 and was not accepted"},
+		{name: "not accepted", offset: 2, begin: 5, says: "has lost what lay from offset 2 to 5, which no replica has taken in"},
 		{name: "accepted", accept: true, offset: 2, begin: 5, want: state.Checkpoint{Offset: 5}, pending: 2},
 		{name: "another owner has accepted more, not accepted", offset: 3, begin: 5, says: "is needed from offset 0 on and begins at 5"},
 		{name: "another owner has accepted more", accept: true, offset: 3, begin: 5, want: state.Checkpoint{Offset: 5, LowWater: 5, GivenUp: 5}},

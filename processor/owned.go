@@ -41,7 +41,8 @@ type partition struct {
 	stall      stall
 	logStart   int64
 	stored     int64     // where the log began when the store had all that it had lost; 0: it has not
-	saved      int64     // and when that was on the disk
+	saved      int64     // and when that was on its way to the disk
+	flush      int64     // on which it was with this flush of the store
 	beheaded   time.Time // since when the log begins above the position, as it seems; zero: it does not
 	told       int32     // the epoch of the checkpoint, if its leader has told where that ends; else state.NoEpoch
 	logEnd     int64     // E, as last asked

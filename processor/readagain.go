@@ -31,9 +31,10 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 		case p.Marks().Leaving: // whatever was the reason may be over by now, but it delivers nothing
 			next = p
 		case next != nil && (next.Marks().Leaving || !p.Horizon().Less(next.Horizon())):
+		case keeps(p) && (!works || !p.UsedUp(now, pending.Room{})):
 		case p.usedUp(now, l.memory.room(len(l.order))):
 			next = p
-		case !works || p.loss != nil: // what the log has lost cannot be read again
+		case !works:
 		case !p.endIsFresh():
 			p.endAsked = time.Time{} // it may have lost something since it was asked
 		default:
@@ -54,6 +55,12 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 	}
 	l.log.Debug("partition is read again", "topic", next.tp.Topic, "partition", next.tp.Partition, "with_store", works, "far", next.Far())
 	l.startOver(ctx, next, 0)
+}
+
+// keeps reports whether memory holds something of a log that has lost what is pending. That cannot be read again, so it is delivered first; unless the store, which it was brought to when
+// that was seen, works again, and the partition waits for that.
+func keeps(p *partition) bool {
+	return p.loss != nil && (p.Pending() > int64(p.Far()) || p.Undecided() > 0 || len(p.Repeated()) > 0)
 }
 
 // usedUp reports whether a partition is to be read again because what memory holds is used up.

@@ -29,7 +29,7 @@ func (p *Processor) Stats() Stats {
 	if store := p.store.opened.Load(); store != nil {
 		s.StoreBytes, _ = store.DiskBytes() // 0 while it does not work
 	}
-	s.Partitions, s.Outside, s.Standbys = p.assigned.pictures(), p.outside(), p.standbys.stats()
+	s.Partitions, s.Outside, s.Standbys = p.pictures(), p.outside(), p.standbys.stats()
 	for _, name := range slices.Sorted(maps.Keys(p.counters.topics)) {
 		c := p.counters.topics[name]
 		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load(), Requested: c.requested.Snapshot(), Trouble: c.Trouble.Get(), Unseen: c.Unseen.Get(), Trimmed: c.Trimmed.Load(), Untrimmed: cmp.Or(c.Untrimmed.Get(), c.HeldUp.Any()), Uncarried: cmp.Or(c.Uncarried.Any(), c.Uncopied.Any()), Carried: c.carried.Load()})
@@ -74,7 +74,7 @@ func (c *Config) sharedOut() time.Duration {
 // without partitions is ready when it has been in the group for some time: it gets them at a second rebalance, when others have given them up.
 func (p *Processor) Ready() (bool, []PartitionStats) {
 	ready := p.Alive()
-	all := p.assigned.pictures()
+	all := p.pictures()
 	least := time.Duration(0)
 	if len(all) == 0 {
 		least = p.cfg.sharedOut()

@@ -236,6 +236,7 @@ func (r *restore) fence(ctx context.Context, unstable map[kafka.TopicPartition]k
 		return err
 	}
 	fenced := map[string]bool{r.writer: true, "": true} // our own producers have been renewed already
+	r.show(ctx, unstable, got)
 	for tp, f := range got {
 		c, err := checkpointIn(f)
 		if err != nil || fenced[c.Writer] {

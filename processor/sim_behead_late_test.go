@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/topics"
 )
 
 // What is late and waits for its turn, or for another try, is held like all else when the log is cut above the position.
@@ -45,4 +48,32 @@ func TestSimBeheadedLate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A process that is left without a store delivers what its memory holds of a log that has lost it, also where the ids of what the store had are not known any more; it is not read again
+// before that, as nothing else has it.
+func TestSimBeheadedAsTheStoreFails(t *testing.T) {
+	guarantees(t, worldConfig{tune: func(c *Config) { c.NearWindow = time.Minute }}, func(w *world) {
+		a := w.live("a")
+		for i := range 5 {
+			w.send(request(fmt.Sprint(i), in(50*time.Second)))
+		}
+		far := request("far", in(2*time.Minute))
+		far.Headers = append(far.Headers, kgo.RecordHeader{Key: topics.HeaderID, Value: []byte("far")})
+		w.send(far)
+		w.committed(6)
+		w.within(soonEnough, "seen", func() bool { return w.watch.Position(simTopic, 0) == 6 })
+		w.behead(0, 3)
+		w.saysLost()
+		empty := a.fill()
+		w.send(request("fills the disk", in(2*time.Minute)))
+		w.within(20*time.Second, "it has no store", func() bool { return a.storeless() == 1 })
+		time.Sleep(50 * time.Second)
+		equal(t, "delivered", w.watch.Counts().Delivered, 5)
+		empty()
+		w.within(2*time.Minute, "with the store again", func() bool { return a.storeless() == 0 && a.live(1) })
+		w.finish()
+		w.accountsForLost()
+		equal(t, "lost", w.watch.Counts().Lost, 0)
+	})
 }

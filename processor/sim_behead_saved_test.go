@@ -4,6 +4,7 @@ package processor
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +78,41 @@ func TestSimBeheadedIsSavedWhenOHasPassed(t *testing.T) {
 				w.arrived()
 				equal(t, "lost", w.watch.Counts().Lost, 0)
 				b.kill()
+			})
+		})
+	}
+}
+
+// A process that is killed soon after a partition was read on from where its log begins has on its disk what it held, and that it was read on.
+func TestSimBeheadedIsSavedBeforeItIsReadOn(t *testing.T) {
+	for _, after := range []time.Duration{0, 700 * milli, 1500 * milli, 3 * time.Second, 8 * time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			guarantees(t, worldConfig{late: time.Hour, tune: func(c *Config) { c.AcceptLoss, c.NearWindow = true, time.Minute }}, func(w *world) {
+				a := w.live("a")
+				w.send(request("far", in(4*time.Minute)))
+				const held = 17
+				for range held - 1 { // more than one step saves
+					near := request("near", in(40*time.Second))
+					near.Value = make([]byte, 400<<10)
+					w.send(near)
+				}
+				w.committed(held)
+				ch := make(chan struct{})
+				w.hit(a.link.on(rule{key: kmsg.Fetch, wait: ch}))
+				w.send(request("unread", in(4*time.Second)), request("unread", in(4*time.Second)))
+				w.within(soonEnough, "seen", func() bool { return w.watch.Position(simTopic, 0) == held+2 })
+				w.behead(0, held+2)
+				close(ch)
+				w.within(readOnWithin/2, "it is read on", func() bool { return strings.Contains(w.history(), "going on although") })
+				w.send(request("behind", in(0)))
+				time.Sleep(after)
+				w.start("a", a.kill())
+				w.recovers()
+				time.Sleep(4 * time.Minute)
+				w.arrived()
+				equal(t, "lost", w.watch.Counts().Lost, 2)
+				w.finish()
+				w.accountsForLost()
 			})
 		})
 	}

@@ -170,6 +170,10 @@ func (w *world) notices() {
 	}
 	w.use("")
 	w.within(2*time.Second+w.cfg.jitter+w.cfg.late, "what is due after a while arrives", func() bool { return w.watch.Counts().Outstanding == 0 })
+	time.Sleep(2 * syncInterval) // until a partition that has nothing far has met the failure, too
+	w.within(relapseLast+time.Minute, "each has its store again", func() bool {
+		return !slices.ContainsFunc(w.processes, func(p *process) bool { return !p.ended.Load() && p.storeless() > 0 })
+	})
 }
 
 // prompt sees that a world in which nothing is broken any more is well: what is requested now is on time, and in a checkpoint soon.

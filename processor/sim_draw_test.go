@@ -85,7 +85,7 @@ func (r *runner) drawMeaning() *kgo.Record {
 			rec.Value = nil // a cancel
 		}
 	}
-	if id := fmt.Sprintf("id%d", n(6)); n(6) == 0 && !r.plan.Keyed && !r.plan.loses() {
+	if id := fmt.Sprintf("id%d", n(6)); n(6) == 0 && !r.plan.Keyed {
 		switch n(6) {
 		case 0, 1:
 			set(topics.HeaderCancel, id)
@@ -95,7 +95,7 @@ func (r *runner) drawMeaning() *kgo.Record {
 		default:
 			set(topics.HeaderID, id)
 		}
-	} else if h, ok := r.known.pick(r.rng); ok && n(4) == 0 && !r.plan.loses() {
+	} else if h, ok := r.known.pick(r.rng); ok && n(4) == 0 {
 		// Without a store the due time of what is far is not known: one that is wrong may be taken for right.
 		if n(25) == 0 && !r.plan.has(opFull, opRemove) {
 			h.Due++

@@ -106,9 +106,6 @@ func hang(p plan) {
 
 // simulate runs a plan.
 func simulate(t testingT, p plan, did *tally) {
-	if p.loses() {
-		p.Keyed, p.Remember = false, 0
-	}
 	var versions *kversion.Versions
 	if p.Classic {
 		versions = kversion.V3_9_0()
@@ -134,7 +131,7 @@ func simulate(t testingT, p plan, did *tally) {
 	rival := &slot{of: w.rival, name: "rival"}
 	if w.rival != nil { // both groups have claimed their partitions before anything is trimmed, else the first trim may cross that
 		r.up(rival)
-		w.within(20*time.Second, "the second group has its partitions", w.rival.hasClaimed)
+		w.within(20*time.Second+40*p.Latency, "the second group has its partitions", w.rival.hasClaimed)
 	}
 	for i := range p.Processes {
 		r.slots = append(r.slots, &slot{of: w, name: string(rune('a' + i))})
@@ -142,7 +139,7 @@ func simulate(t testingT, p plan, did *tally) {
 	}
 	if w.rival != nil {
 		if p.Trim > 0 {
-			w.within(20*time.Second, "the first group has its partitions", w.hasClaimed)
+			w.within(20*time.Second+40*p.Latency, "the first group has its partitions", w.hasClaimed)
 		}
 		r.slots = append(r.slots, rival)
 	}
@@ -209,5 +206,5 @@ func (p plan) late() time.Duration {
 // audited reports whether what becomes of requests is told. A turn of one record would tell of one only.
 func (p plan) audited() bool { return p.Seed%4 == 1 && p.Batch > 1 && !p.loses() }
 
-// loses reports whether a log is cut above L. Nothing has an id then, or is named: what follows for others when that is lost cannot be told.
+// loses reports whether a log is cut above L.
 func (p plan) loses() bool { return p.has(opBehead) }

@@ -225,7 +225,7 @@ func (w *world) expectations() check.Config {
 		AllowDoubles: w.cfg.guarantee == AtLeastOnce,
 		Skew:         w.cfg.skew,
 		Late:         cmp.Or(w.cfg.late, 30*time.Millisecond+20*w.latency),
-		Covered:      2*time.Second + 10*w.latency, // a turn, and a commit behind it
+		Covered:      2*time.Second + 16*w.latency, // a turn, by a producer that is used for the first time, and a commit behind it
 		Retries:      cmp.Or(w.cfg.retries, 25),
 		InTime:       cmp.Or(w.cfg.inTime, time.Minute),
 	}

@@ -247,16 +247,18 @@ func TestStandbyAdvances(t *testing.T) {
 		to       state.Checkpoint
 		stored   []int64
 		position int64
+		offset   int64
 	}{
-		{state.Checkpoint{Offset: 2}, []int64{0, 1}, 2},
-		{state.Checkpoint{Offset: 1}, []int64{0, 1}, 2},
-		{state.Checkpoint{Offset: 9, Watermark: state.Key{Due: ms(10)}}, []int64{1, 2}, 3},
+		{state.Checkpoint{Offset: 2}, []int64{0, 1}, 2, 2},
+		{state.Checkpoint{Offset: 1}, []int64{0, 1}, 2, 2}, // by which what it lacks would count as resolved
+		{state.Checkpoint{Offset: 9, Watermark: state.Key{Due: ms(10)}}, []int64{1, 2}, 3, 9},
 	} {
 		if err := b.Advance(checkpointAt(l, c.to)); err != nil {
 			t.Fatal(err)
 		}
 		equals(t, "stored", b.stored(t), c.stored)
 		equal(t, "position", b.Marks().Position, c.position)
+		equal(t, "O", b.Marks().Committed.Offset, c.offset)
 	}
 }
 

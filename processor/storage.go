@@ -27,11 +27,12 @@ type storage struct {
 	// Set once.
 	options state.Options
 	log     *slog.Logger
-	wake    wait.Wake // asked when the store has failed
+	wake    wait.Wake // asked when the store has failed, or is to be on the disk soon
 
 	trouble atomic.Pointer[storeTrouble] // nil: the store works
 	opened  atomic.Pointer[state.Store]  // the same store, for goroutines that only look; nil while it does not work
 	soon    atomic.Bool                  // it is to be on the disk, however little that is behind
+	flushes flushing
 
 	mu       sync.Mutex // held while the store is being opened, which may take long
 	store    *state.Store
@@ -247,6 +248,9 @@ func (s *storage) run(ctx context.Context) {
 				return
 			}
 		}
+		if s.soon.Load() {
+			s.keepUp()
+		}
 	}
 }
 
@@ -259,9 +263,19 @@ func (s *storage) keepUp() {
 	}
 }
 
+// bear has the store be on the disk soon, however little is behind, or at once, if something waits for that. It returns the flush that does it.
+func (s *storage) bear(awaited bool) (flush int64) {
+	flush = s.flushes.next()
+	s.soon.Store(true)
+	if awaited {
+		s.wake.Ask()
+	}
+	return flush
+}
+
 // flush brings a store to the disk.
 func (s *storage) flush(store *state.Store) {
-	if err := store.Flush(); errors.Is(err, state.ErrFailed) {
+	if err := s.flushes.run(store.Flush); errors.Is(err, state.ErrFailed) {
 		s.failed(err)
 	}
 }

@@ -181,7 +181,7 @@ func (c judging) arrived(src *source, s *slot, offset int64, a arrival) bool {
 		}
 		c.counts.Doubled++
 		switch {
-		case c.config.AllowDoubles:
+		case c.config.AllowDoubles, s.is(orAgain) && s.arrivals == 2:
 		case s.is(forgotten):
 			c.fault(Doubled, src.name(offset), a.record, "seen %d times, now at %s", s.arrivals, c.places.name(a.at))
 		default:

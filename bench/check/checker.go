@@ -192,6 +192,9 @@ func (c *Checker) Requested(r *kgo.Record) {
 	}
 	if of, is := src.resolved(r); is {
 		c.counts.Resolved++
+		if c.config.Survey == nil {
+			src.said[of.seq] = r.Offset
+		}
 		standing{c, src}.resolved(of)
 		return
 	}
@@ -381,7 +384,7 @@ func (c *Checker) newSource(topic string, partition int32) *source {
 		return nil
 	}
 	s := &source{topic: rt.Topic, partition: partition, route: rt, window: whole, pages: make(map[int64]*page), few: make(map[int64]*slot), arrived: make(map[int64]*bits),
-		retries: make(map[int64]retry), attempts: make(map[int64]tried), fates: newFates(), overdue: make(map[int64]int64), written: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]cut), gone: make(map[goneAt]*goneBits), copied: make(map[int64]int64)}
+		retries: make(map[int64]retry), attempts: make(map[int64]tried), fates: newFates(), overdue: make(map[int64]int64), written: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]cut), gone: make(map[goneAt]*goneBits), copied: make(map[int64]int64), said: make(map[int64]int64)}
 	c.sources[topicPartition{rt.Topic, partition}] = s
 	return s
 }

@@ -170,7 +170,7 @@ func (e *ending) judgeMemory(g *sharers, id string) {
 			continue
 		}
 		ended := slices.ContainsFunc(g.takers, func(t int64) bool { return last < t && t <= offset })
-		if last >= 0 && !ended && e.namings.called(g.name(last), g.at(last)) == nil && sent < g.at(last).due+g.route.Remember.Milliseconds() {
+		if last >= g.below && !ended && e.namings.called(g.name(last), g.at(last)) == nil && sent < g.at(last).due+g.route.Remember.Milliseconds() {
 			e.fault(Doubled, g.name(offset), nil, "was delivered at %s and has the id %q, as has offset %d, which was delivered before and is remembered", time.UnixMilli(sent).UTC().Format(time.RFC3339Nano), id, last)
 		}
 		last = offset
@@ -197,7 +197,7 @@ func (c *ids) missing(g *sharers) (all []int64) {
 		s, name := g.peek(offset), g.name(offset)
 		n := c.namings.called(name, s)
 		switch {
-		case s.arrivals > 0 || s.is(settled) || s.due > c.until || g.window.precedes(offset) || n != nil && len(n.by) > 0:
+		case s.arrivals > 0 || s.is(settled) || s.due > c.until || lost(g.source, offset) || g.window.precedes(offset) || n != nil && len(n.by) > 0:
 		case s.pends() && g.route.OnDuplicate == LeaveOut && c.mayBeLeftOut(g, i):
 		case s.pends() && free > 0:
 			free--
@@ -307,7 +307,7 @@ func (e *ending) judgePassing(name Source, id string) {
 		}
 	}
 	found := len(g.members) > 0 && g.members[0] < name.Offset
-	if len(e.ids.passed[name]) == 0 && !found && others > 0 && !e.ids.came[name] {
+	if name.Offset >= src.below && len(e.ids.passed[name]) == 0 && !found && others > 0 && !e.ids.came[name] {
 		e.fault(Missing, name, nil, "cancels the id %q, which nothing before it has, and was not passed on", id)
 	}
 }

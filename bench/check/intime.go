@@ -77,7 +77,7 @@ func (e *ending) judgePromptness() {
 // judgeHeard: what names a request by its handle takes it away. It tells whether it has found something to tell of.
 func (e *ending) judgeHeard(n *named) bool {
 	for _, by := range n.by {
-		if took, is := e.wasInTime(n.Source, by.name); is && n.requested && n.arrived && (by.in == inVain || !by.replaces && by.in == unseen) {
+		if took, is := e.wasInTime(n.Source, by.name); is && !by.lost && n.requested && n.arrived && (by.in == inVain || !by.replaces && by.in == unseen) {
 			e.unheeded(n.Source, by.name, took)
 			return true
 		}
@@ -101,7 +101,7 @@ func (e *ending) judgeHeeded(g *sharers, offset int64) {
 	}
 	for _, by := range g.takers {
 		name := g.name(by)
-		if _, cancels := e.ids.cancels[name]; !cancels || e.ids.came[name] {
+		if _, cancels := e.ids.cancels[name]; !cancels || e.ids.came[name] || by < g.below {
 			continue
 		}
 		if took, is := e.wasInTime(g.name(offset), name); is {

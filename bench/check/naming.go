@@ -34,6 +34,7 @@ type namer struct {
 	name      Source
 	replaces  bool
 	inherited bool // another group has passed it on: it may count, and is not answered
+	lost      bool // with its log (Watch.Beheaded): it may have counted
 	in        end
 }
 
@@ -61,6 +62,7 @@ type foreign struct {
 	to       int32 // the partition of the handle
 	times    int   // that it was written there
 	answered bool  // there is no such partition
+	lost     bool  // with its log
 }
 
 func newNamings(c *Checker) namings {
@@ -80,7 +82,7 @@ func (c *namings) pass(name Source, change func(*foreign)) {
 }
 
 func (f *foreign) owed() int64 {
-	if f.seen && f.times == 0 && !f.answered {
+	if f.seen && f.times == 0 && !f.answered && !f.lost {
 		return 1
 	}
 	return 0
@@ -192,7 +194,12 @@ func (c *namings) of(name called, rt *route) *named {
 	c.named[name] = n
 	s, by := c.source(name.Topic, name.Partition).peek(name.Offset), c.namers[name.Source]
 	if cancels := by != nil && !by.replaces; s.is(requested) && c.routes[name.Topic].asked(name.Source, s) == name.due && !cancels && c.foreign[name.Source] == nil {
-		if n.requested, n.arrived = true, s.arrivals > 0; !n.arrived && c.ids.of[name.Source] == nil {
+		n.requested, n.arrived = true, s.arrivals > 0
+		switch {
+		case s.is(settled) && c.config.Survey == nil: // the log had lost it, and what names it may take it away all the same
+			s.flags &^= settled
+			c.counts.Lost--
+		case !n.arrived && c.ids.of[name.Source] == nil:
 			*c.waiting(s)--
 		}
 	}
@@ -284,7 +291,7 @@ func (c *namings) ended(name Source, s *slot, code Codes, dead bool) {
 func (n *named) takers() (certain, maybe, silent int) {
 	for _, by := range n.by {
 		switch {
-		case by.inherited:
+		case by.inherited, by.lost:
 			maybe++
 		case by.replaces && by.in == inPlace && !n.route.ReplacesLate:
 			certain++
@@ -311,7 +318,7 @@ func (c *namings) owe(n *named) {
 			owed = max(owed-1, 0)
 		}
 	}
-	if n.requested && !n.arrived && certain+maybe+silent == 0 && n.due <= c.until && c.ids.of[n.Source] == nil { // else it may have been taken away by its id
+	if n.requested && !n.arrived && certain+maybe+silent == 0 && n.due <= c.until && c.ids.of[n.Source] == nil && !lost(c.source(n.Topic, n.Partition), n.Offset) { // else it may have been taken away by its id
 		owed++
 	}
 	c.counts.Outstanding += owed - n.owed
@@ -354,7 +361,7 @@ func (e *ending) compareNamed(n *named) {
 	case !n.requested && certain > 0:
 		e.fault(BadDelivered, n.Source, nil, "was never requested, and something was delivered in its place")
 	case !n.requested:
-	case all == 0 && maybe == 0 && n.due <= e.until && e.ids.of[n.Source] == nil:
+	case all == 0 && maybe == 0 && n.due <= e.until && e.ids.of[n.Source] == nil && !lost(e.source(n.Topic, n.Partition), n.Offset):
 		e.fault(Missing, n.Source, nil, "was neither delivered nor taken away, and all %d that name it came in vain", len(n.by))
 	case all > 1 && !e.config.AllowDoubles:
 		e.fault(Doubled, n.Source, nil, "arrived: %v, %d replacements of it were delivered, and %d cancels of it were not answered", n.arrived, certain, silent)
@@ -368,7 +375,7 @@ func (e *ending) judgeForeign(name Source, f *foreign) {
 	switch {
 	case !f.seen:
 		e.fault(Stray, name, nil, "was forwarded, and is no cancel of a record of another partition")
-	case f.times == 0 && !f.answered:
+	case f.times == 0 && !f.answered && !f.lost:
 		e.fault(Missing, name, nil, "is a cancel of a record of another partition, and was not forwarded")
 	case f.times > 1 && !e.config.AllowDoubles:
 		e.fault(Doubled, name, nil, "was forwarded %d times", f.times)

@@ -49,6 +49,7 @@ const (
 	byClock                     // of a Survey: its timestamp is its producer's, which may be ahead of the clock
 	left                        // its request has left the log: it is known from what stands for it
 	fine                        // of a Survey: it can be delivered, as things are now
+	orAgain                     // it may come once more: the log has lost what said that it was resolved
 )
 
 func (s *slot) is(f flag) bool { return s.flags&f != 0 }
@@ -83,6 +84,9 @@ type source struct {
 	freed freed // of a Survey, where what has an id that is had is left out
 
 	copied map[int64]int64 // by offset of what was copied: where its last copy lies
+	said   map[int64]int64 // by offset of what a resolve record says to be resolved: where that lies
+
+	below int64 // what lies below was lost with the log (Watch.Beheaded)
 
 	marks marks // of a Survey: where the log ended, and when
 

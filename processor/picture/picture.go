@@ -25,6 +25,7 @@ type Partition struct {
 	Partition int32
 	Lane      int
 	Since     time.Time `json:"-"` // when its restore began
+	Seen      *Seen     `json:"-"` // of one that is being restored, for long; else nil
 	Phase     Phase
 	Error     string // why it is stopped or held up, and what to do; empty otherwise
 	Anywhere  bool   // all of Error would be so on every replica, so it keeps none from being ready
@@ -61,6 +62,20 @@ type Partition struct {
 // TP is its name.
 func (p *Partition) TP() kafka.TopicPartition {
 	return kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}
+}
+
+// Seen is a partition as it was before the transaction that its restore waits for.
+type Seen struct {
+	ID               kafka.TopicID
+	Offset, LowWater int64
+	LogStart, LogEnd int64
+}
+
+// AsSeen is the picture of a partition that is being restored, with what was seen of its checkpoint and its log.
+func (p Partition) AsSeen() Partition {
+	p.TopicID, p.Offset, p.Position, p.LowWater = p.Seen.ID, p.Seen.Offset, p.Seen.Offset, p.Seen.LowWater
+	p.LogStart, p.LogEnd = p.Seen.LogStart, p.Seen.LogEnd
+	return p
 }
 
 // AgendaEntry says how many pending records are due within a time from now.

@@ -10,7 +10,7 @@ import (
 )
 
 // tell says of which partitions the log may soon lose what is pending, and of which nothing can be carried, when that has lasted. What an open transaction
-// holds back is as good as pending; copies are behind it, too, and L waits for them. While a partition catches up nothing of it is carried, whatever keeps it; a session's worth
+// holds back is as good as pending; copies are behind it, too, and L waits for them. While a partition is restored or catches up nothing of it is carried, whatever keeps it; a session's worth
 // of that is a takeover.
 func (c *Carrier) tell(pictures []picture.Partition) {
 	for _, p := range pictures {
@@ -23,7 +23,7 @@ func (c *Carrier) tell(pictures []picture.Partition) {
 		switch keeps := c.keeps[p.Topic].Age; {
 		case keeps <= 0:
 		case low < min(g.ageing, p.Offset) && !g.remembers(p):
-			behind = fmt.Sprintf("what is pending at offset %d is older than three quarters of the %s that the topic keeps (retention.ms), and is lost when that is over: %s",
+			behind = fmt.Sprintf("what is pending from offset %d on is older than three quarters of the %s that the topic keeps (retention.ms), and is lost when that is over: %s",
 				low, topics.FormatDelay(keeps), g.reason(p))
 		case (catchesUp || p.HeldBack != "") && g.ageing > p.Position:
 			behind = fmt.Sprintf("what cannot be read from offset %d on is older than three quarters of the %s that the topic keeps (retention.ms), and is lost when that is over: %s",

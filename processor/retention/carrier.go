@@ -91,10 +91,13 @@ func (c *Carrier) wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// partitions are those of the lane of which something may be carried, or will be when they have caught up. Of all others it is forgotten how far that has come.
+// partitions are those of the lane of which something may be carried, or will be when they have been restored and have caught up. Of all others it is forgotten how far that has come.
 func (c *Carrier) partitions() (pictures []picture.Partition) {
 	for _, p := range c.Pictures() {
-		if here := p.Phase == picture.Live || p.Phase == picture.CatchUp && p.Known; here && p.Lane == c.lane && c.Routes[p.Topic].Carries() {
+		if p.Seen != nil {
+			p = p.AsSeen()
+		}
+		if here := p.Phase == picture.Live || p.Phase == picture.CatchUp && p.Known || p.Seen != nil; here && p.Lane == c.lane && c.Routes[p.Topic].Carries() {
 			pictures = append(pictures, p)
 		}
 	}

@@ -355,16 +355,16 @@ func TestCarryBehind(t *testing.T) {
 		}
 	}
 	behind("nothing is old", 10, "")
-	behind("the first is", 11, "offset 10 is older than three quarters of the 3d")
+	behind("the first is", 11, "offset 10 on is older than three quarters of the 3d")
 	g.stuck = "the record is too large"
 	behind("and cannot be carried", 11, "the record is too large")
 	g.stuck, g.next, p.Remembered = "", 50, 1
 	behind("what is remembered holds L, and all that is old has been copied", 50, "")
-	behind("not all has been", 51, "offset 10 is older")
+	behind("not all has been", 51, "offset 10 on is older")
 	g.stuck = "the record is too large"
 	behind("something could not be", 50, "the record is too large")
 	g.stuck, p.HeldBack, p.Position = "", "a transaction has been open", 110
-	behind("copies that all wait behind an open transaction", 50, "offset 10 is older than three quarters of the 3d that the topic keeps (retention.ms), and is lost when that is over: a transaction")
+	behind("copies that all wait behind an open transaction", 50, "offset 10 on is older than three quarters of the 3d that the topic keeps (retention.ms), and is lost when that is over: a transaction")
 	p.LowWater, p.HeldBack = 110, ""
 	behind("nothing is pending", 500, "")
 	p.HeldBack = "a transaction has been open"
@@ -381,13 +381,13 @@ func TestCarryBehindWhereTheLogHasLostSome(t *testing.T) {
 		c.tell([]picture.Partition{p})
 		return c.Topics["t"].Behind.Of(3)
 	}
-	if why := said(); !strings.Contains(why, "what is pending at offset 40 is older") {
+	if why := said(); !strings.Contains(why, "what is pending from offset 40 on is older") {
 		t.Errorf("before anything is copied it says %q", why)
 	}
 	g.next = 60
 	equal(t, "when all that is old was copied", said(), "")
 	g.stuck = "it is too large"
-	if why := said(); !strings.Contains(why, "what is pending at offset 40 is older") || !strings.Contains(why, g.stuck) {
+	if why := said(); !strings.Contains(why, "what is pending from offset 40 on is older") || !strings.Contains(why, g.stuck) {
 		t.Errorf("when something could not be it says %q", why)
 	}
 	g.stuck, p.LogStart = "", 60
@@ -412,7 +412,7 @@ func TestCarryBehindInACatchUp(t *testing.T) {
 		equal(t, "at first", said(), "")
 		time.Sleep(c.SessionTimeout + time.Second)
 		const why = " is older than three quarters of the 3d that the topic keeps (retention.ms), and is lost when that is over: nothing is carried before the partition is live: a transaction has been open"
-		equal(t, "when it lasts", said(), "what is pending at offset 10"+why)
+		equal(t, "when it lasts", said(), "what is pending from offset 10 on"+why)
 		p.LowWater, p.Position = p.Offset, 45
 		equal(t, "of what is not read", said(), "what cannot be read from offset 45 on"+why)
 		p.Phase = picture.Live

@@ -1,0 +1,40 @@
+package processor
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/picture"
+)
+
+// show shows how partitions were before the transaction that their restore waits for, when that has lasted: nothing of them is carried meanwhile.
+func (r *restore) show(ctx context.Context, ids map[kafka.TopicPartition]kafka.TopicID, as map[kafka.TopicPartition]kafka.Fetched) {
+	if time.Since(r.began) <= r.cfg.SessionTimeout {
+		return
+	}
+	bounds, err := kafka.AskBounds(ctx, r.reader, slices.Collect(maps.Keys(as)))
+	if err != nil {
+		return // what was seen before is shown
+	}
+	for tp, f := range as {
+		c, err := checkpointIn(f)
+		if b := bounds[tp]; err == nil && b.Err == nil && c.TopicID == ids[tp].Short() {
+			r.assigned.see(r.n, tp, picture.Seen{ID: ids[tp], Offset: c.Offset, LowWater: c.LowWater, LogStart: b.Start, LogEnd: b.High})
+		}
+	}
+}
+
+// pictures are those of the partitions that the process has. What carriers say of those that are being restored they cannot say themselves.
+func (p *Processor) pictures() []PartitionStats {
+	all := p.assigned.pictures()
+	for i := range all {
+		if s := &all[i]; s.Phase == PhaseRestoring {
+			s.CarryBehind = p.counters.topics[s.Topic].Behind.Of(s.Partition)
+			s.Error = s.CarryBehind
+		}
+	}
+	return all
+}
