@@ -16,10 +16,9 @@ type Checker struct {
 	now    int64 // of a Survey: what time it is, in ms
 	hash   hasher
 	routes map[string]*route // by delay topic
-	// prefixed are those whose headers have another prefix than usual.
-	prefixed []*route
-	letters  map[string]bool // dead-letter topics
 
+	prefixed []*route        // those whose headers have another prefix than usual
+	letters  map[string]bool // dead-letter topics
 	targets  targets
 	places   places
 	sources  map[topicPartition]*source
