@@ -11,10 +11,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/bench/check"
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/topics"
 )
 
-// Records of 3 MiB go through topics that take 1 MiB, because they are compressed, among others that cannot be. A topic that the
+// Records of 3 MiB go through topics that take 1 MiB, because they are compressed (by `kafka.compression: auto`), among others that cannot be. A topic that the
 // broker recompresses takes them, too; one that it keeps uncompressed does not, and the dead letters are whole.
 func TestCompressed(t *testing.T) {
 	t.Parallel()
@@ -32,7 +33,7 @@ func TestCompressed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := s.start(s.replica(func(c *replicaConfig) { c.Lanes = 1 }))
+	p := s.start(s.replica(func(c *replicaConfig) { c.Lanes, c.As = 1, append(s.opts(), kgo.WithCompressor(kafka.LargeOnly())) }))
 	s.awaitLive(p, 1)
 	cl, err := kgo.NewClient(append(s.opts(), kgo.ProducerBatchMaxBytes(20<<20), kgo.ProducerBatchCompression(kgo.GzipCompression()))...)
 	if err != nil {

@@ -27,23 +27,31 @@ func TestDeliveredBeforeItIsDue(t *testing.T) {
 	s.expect(s.pass(s.verifier()), nil, "all is well")
 }
 
+// arrivesFirst has something asked for and delivered when a pass has read all requests, so that it is seen before its request.
+func (s *stage) arrivesFirst(v *Verifier, write func()) {
+	s.Helper()
+	asked := false
+	v.config.Progress = func(int64, int64) {
+		if !asked && v.requests.every((*part).done) {
+			asked = true
+			write()
+		}
+	}
+	if r, err := v.Pass(s.Context()); err != nil || r.Counts.Delivered != 1 || r.Counts.Requested != 0 {
+		s.Fatalf("%v, %+v", err, r)
+	}
+}
+
 // How late something was is judged also where it was seen before its request.
 func TestLateBeforeItsRequestWasRead(t *testing.T) {
 	s := newStage(t)
 	s.config.Late = time.Minute
 	v := s.verifier()
-	asked := false
-	v.config.Progress = func(int64, int64) {
-		if !asked && v.requests.every((*part).done) {
-			asked = true
-			r := s.delivered(s.ask(0, 10), 10)
-			r.Timestamp = s.at(15)
-			s.write(r)
-		}
-	}
-	if r, err := v.Pass(t.Context()); err != nil || r.Counts.Delivered != 1 || r.Counts.Requested != 0 {
-		t.Fatalf("%v, %+v", err, r)
-	}
+	s.arrivesFirst(v, func() {
+		r := s.delivered(s.ask(0, 10), 10)
+		r.Timestamp = s.at(15)
+		s.write(r)
+	})
 	s.resolveAll(30)
 	r := s.pass(v)
 	s.expect(r, map[string]int64{"late": 1}, "delays/0@0: ")
@@ -58,20 +66,13 @@ func TestPutOffIsNotLateBeforeItsRequestWasRead(t *testing.T) {
 	s.config.Late = time.Minute
 	s.config.Routes[0] = check.Route{Topic: "delays", Target: "orders", Retry: &check.Retry{Initial: time.Minute, Max: time.Minute, Factor: 1, MaxAttempts: 3, Behind: time.Hour}}
 	v := s.verifier()
-	asked := false
-	v.config.Progress = func(int64, int64) {
-		if !asked && v.requests.every((*part).done) {
-			asked = true
-			q := s.request(0, "trace=1")
-			s.tryAgain(q, 1, 2, 0, 2)
-			r := s.delivered(q, 2)
-			r.Headers = append(r.Headers, headers("delay-attempt=1")...)
-			s.write(r)
-		}
-	}
-	if r, err := v.Pass(t.Context()); err != nil || r.Counts.Delivered != 1 || r.Counts.Requested != 0 {
-		t.Fatalf("%v, %+v", err, r)
-	}
+	s.arrivesFirst(v, func() {
+		q := s.request(0, "trace=1")
+		s.tryAgain(q, 1, 2, 0, 2)
+		r := s.delivered(q, 2)
+		r.Headers = append(r.Headers, headers("delay-attempt=1")...)
+		s.write(r)
+	})
 	s.resolveAll(30)
 	r := s.pass(v)
 	s.expect(r, nil, "all is well")
@@ -85,18 +86,11 @@ func TestOverdueIsNotLateBeforeItsRequestWasRead(t *testing.T) {
 	s := newStage(t)
 	s.config.Late = time.Minute
 	v := s.verifier()
-	asked := false
-	v.config.Progress = func(int64, int64) {
-		if !asked && v.requests.every((*part).done) {
-			asked = true
-			r := s.delivered(s.ask(15, 10), 10)
-			r.Timestamp = s.at(15)
-			s.write(r)
-		}
-	}
-	if r, err := v.Pass(t.Context()); err != nil || r.Counts.Delivered != 1 || r.Counts.Requested != 0 {
-		t.Fatalf("%v, %+v", err, r)
-	}
+	s.arrivesFirst(v, func() {
+		r := s.delivered(s.ask(15, 10), 10)
+		r.Timestamp = s.at(15)
+		s.write(r)
+	})
 	s.resolveAll(30)
 	r := s.pass(v)
 	if s.expect(r, nil, "all is well"); r.Lateness.Max > 100 {
