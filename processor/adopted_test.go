@@ -8,6 +8,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -50,32 +51,32 @@ func TestAdoptedByItsNames(t *testing.T) {
 	for _, c := range []struct {
 		target  string
 		carried bool
-		kind    outputKind
+		kind    turn.Kind
 		headers []string
 	}{
-		{"orders", false, outDelivered, []string{"trace", "delay-due", "delay-source"}},
-		{"orders", true, outDelivered, []string{"trace", "delay-due", "delay-source"}},
-		{"elsewhere", false, outDeadLetter, []string{"trace", "x-wheel-until", "x-wheel-target-topic"}},
-		{"elsewhere", true, outDeadLetter, []string{"trace", "x-wheel-until", "x-wheel-target-topic"}},
+		{"orders", false, turn.OutDelivered, []string{"trace", "delay-due", "delay-source"}},
+		{"orders", true, turn.OutDelivered, []string{"trace", "delay-due", "delay-source"}},
+		{"elsewhere", false, turn.OutDeadLetter, []string{"trace", "x-wheel-until", "x-wheel-target-topic"}},
+		{"elsewhere", true, turn.OutDeadLetter, []string{"trace", "x-wheel-until", "x-wheel-target-topic"}},
 	} {
 		l, w := testCluster(t)
 		readyTurn(t, l, w) // for what is known of its targets
 		tn := l.turnOf(t, w, l.adopting(t), leftByOthers(t, c.carried, c.target, testNow-5000))
-		tn.renderParts(t.Context(), tn.parts)
-		if len(tn.render.outputs) == 0 || tn.render.outputs[0].kind != c.kind {
-			t.Fatalf("%s: outputs are %+v", c.target, tn.render.outputs)
+		tn.RenderParts(t.Context(), tn.Parts)
+		if len(tn.Renderer.Outputs) == 0 || tn.Renderer.Outputs[0].Kind != c.kind {
+			t.Fatalf("%s: outputs are %+v", c.target, tn.Renderer.Outputs)
 		}
-		out := tn.render.outputs[0].rec
+		out := tn.Renderer.Outputs[0].Record
 		var names []string
 		for _, h := range out.Headers {
 			if len(names) < len(c.headers) {
 				names = append(names, h.Key)
 			}
 		}
-		if more := len(out.Headers) - len(names); !slices.Equal(names, c.headers) || c.kind == outDelivered && more > 0 {
+		if more := len(out.Headers) - len(names); !slices.Equal(names, c.headers) || c.kind == turn.OutDelivered && more > 0 {
 			t.Errorf("for %s: its headers are %v, and %d more, want %v", c.target, names, more, c.headers)
 		}
-		if c.kind == outDeadLetter {
+		if c.kind == turn.OutDeadLetter {
 			equal(t, "offset", string(topics.Last(out.Headers, topics.HeaderErrorOffset)), "4")
 			equal(t, "for it to be asked for again", string(topics.Last(topics.AppendReplayed(nil, out.Headers, topics.CodeTargetNotAllowed, ""), topics.HeaderRetry)), "")
 		}
@@ -96,8 +97,8 @@ func TestAdoptedIsToldOf(t *testing.T) {
 	if err := p.Load(testNow, pending.Room{}); err != nil {
 		t.Fatal(err)
 	}
-	tn := &turn{kit: &l.kit, parts: []*part{p.take(testNow, nil, 1000, anyBytes)}, render: &renderer{kit: &l.kit}}
-	tn.renderParts(t.Context(), tn.parts)
-	tn.render.outputs = tn.render.auditor.outputs
+	tn := &turn.Turn{Env: l.turnEnv(), Parts: []*turn.Part{p.take(testNow, nil, 1000, anyBytes)}, Renderer: &turn.Renderer{Env: l.turnEnv()}}
+	tn.RenderParts(t.Context(), tn.Parts)
+	tn.Renderer.Outputs = tn.Renderer.Audits()
 	equals(t, "audited", audits(tn), []string{`3-4-1000000060000 {"event":"cancelled","due":1000000060000,"by":"3-12"}`})
 }

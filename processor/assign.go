@@ -9,6 +9,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
@@ -88,9 +89,9 @@ func (l *lane) awaitTurn(ctx context.Context) {
 		case t := <-l.checkpoints.committed:
 			l.commitDecided(ctx, t)
 		case <-t.C:
-			for _, t := range []*turn{l.turns.inFlight, l.checkpoints.commit} {
+			for _, t := range []*turn.Turn{l.turns.inFlight, l.checkpoints.commit} {
 				if t != nil {
-					t.cancel()
+					t.Cancel()
 				}
 			}
 		}

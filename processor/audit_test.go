@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -28,16 +28,16 @@ func (l *lane) auditIs(status targets.Status) {
 }
 
 // audits is what a turn has audited, a line for each record: key, and value without what all have.
-func audits(tn *turn) (lines []string) {
-	for _, o := range tn.render.outputs {
-		if o.kind != outAudit {
+func audits(tn *turn.Turn) (lines []string) {
+	for _, o := range tn.Renderer.Outputs {
+		if o.Kind != turn.OutAudit {
 			continue
 		}
-		value := strings.NewReplacer(`"topic":"requests","group":"g","at":1000000000000,`, "", `"handle":"`+string(o.rec.Key)+`",`, "", `,"message":"`, " ").Replace(string(o.rec.Value))
+		value := strings.NewReplacer(`"topic":"requests","group":"g","at":1000000000000,`, "", `"handle":"`+string(o.Record.Key)+`",`, "", `,"message":"`, " ").Replace(string(o.Record.Value))
 		if at := strings.Index(value, " "); at > 0 {
 			value = value[:at] + value[strings.Index(value, `,"target"`):]
 		}
-		lines = append(lines, string(o.rec.Key)+" "+value)
+		lines = append(lines, string(o.Record.Key)+" "+value)
 	}
 	return lines
 }
@@ -64,8 +64,8 @@ func TestTurnTells(t *testing.T) {
 		req(11, testNow-5, "orders"), req(12, testNow-5, "elsewhere"), expired, never, elsewhere,
 	)
 	w.take()
-	tn.run(t.Context())
-	equal(t, "outcome", tn.outcome, outcomeDone)
+	tn.Run(t.Context())
+	equal(t, "outcome", tn.Outcome, turn.Done)
 	if seen := w.take(); len(only(seen, "Produce")) < 2 || seen[len(seen)-1] != "EndTxn commit=true" {
 		t.Errorf("requests are %v", seen)
 	}
@@ -125,8 +125,8 @@ func tellsOfRetries(t *testing.T, jitter time.Duration) {
 		{targets.Missing, `3-5-999999990000 {"event":"dead_lettered","due":999999990000,"code":"unknown_target","target":"requests.dead","target_partition":0,"target_offset":0}`},
 	} {
 		tn := readyTurn(t, l, w, again)
-		l.targets.Of([]byte("orders")).State.Store(&targets.State{Status: c.target, Partitions: 1, Why: "why", Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: tn.began.Add(time.Hour)})
-		tn.run(t.Context())
+		l.targets.Of([]byte("orders")).State.Store(&targets.State{Status: c.target, Partitions: 1, Why: "why", Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: tn.Began.Add(time.Hour)})
+		tn.Run(t.Context())
 		got := audits(tn)
 		if len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
 			t.Fatalf("%v: audited is %q, want %q", c.target, got, c.want)
@@ -150,7 +150,7 @@ func TestTurnTellsOfRetryRoute(t *testing.T) {
 		return r
 	}
 	tn := readyTurn(t, l, w, failed(0, "1"), failed(1, "2"))
-	tn.run(t.Context())
+	tn.Run(t.Context())
 	equals(t, "audited", audits(tn), []string{
 		`3-1 {"event":"parked","code":"attempts_exhausted","target":"requests.dead","target_partition":0,"target_offset":0}`,
 		`3-0-1000000006000 {"event":"retried","due":1000000006000,"next_due":1000000006000,"attempt":0}`,
@@ -176,8 +176,8 @@ func TestTurnTellsOfIDs(t *testing.T) {
 		named(req(7, testNow+60_000, "orders"), topics.HeaderReplace, "d"), withID(req(8, testNow+60_000, "orders"), "d"),
 		withID(req(9, testNow-5, "orders"), "e"), cancelled(10, "e"),
 	)
-	tn.run(t.Context())
-	equal(t, "outcome", tn.outcome, outcomeDone)
+	tn.Run(t.Context())
+	equal(t, "outcome", tn.Outcome, turn.Done)
 	equals(t, "audited", audits(tn), []string{
 		`3-1-999999999995 {"event":"delivered","id":"a\"quote\"","due":999999999995,"target":"orders","target_partition":0,"target_offset":0}`,
 		`3-2-1000000060000 {"event":"accepted","id":"b","due":1000000060000}`,
@@ -197,11 +197,11 @@ func TestTurnWaitsForAudit(t *testing.T) {
 	l, w := testCluster(t, auditing)
 	tn := readyTurn(t, l, w)
 	l.auditIs(targets.Missing)
-	tn.run(t.Context())
-	equal(t, "parts that were tried", len(tn.tried), 0)
+	tn.Run(t.Context())
+	equal(t, "parts that were tried", len(tn.Tried), 0)
 	equals(t, "requests", w.take(), nil)
 	l.turnDecided(t.Context(), tn)
-	if p := tn.parts[0].p; p.err == nil || !strings.Contains(p.err.Error(), "the audit topic "+testAudit) || len(p.Repeated()) != 1 {
+	if p := partitionOf(tn.Parts[0]); p.err == nil || !strings.Contains(p.err.Error(), "the audit topic "+testAudit) || len(p.Repeated()) != 1 {
 		t.Errorf("it is held up by %v, and to be tried again are %d parts", p.err, len(p.Repeated()))
 	}
 }
@@ -213,14 +213,14 @@ func TestTurnWithRefusedAudit(t *testing.T) {
 		l.auditIs(targets.Ready)
 		tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow+60_000, "orders")) // one is delivered, and one is told of as accepted
 		w.refuse(testAudit, test.why, test.others)
-		tn.run(t.Context())
-		equal(t, "outcome", tn.outcome, outcomeAborted)
+		tn.Run(t.Context())
+		equal(t, "outcome", tn.Outcome, turn.Aborted)
 		equals(t, "decisions", only(w.take(), "EndTxn"), nil)
-		if tn.blamed[testAudit] == nil || tn.rejected != nil {
-			t.Errorf("%v, and of others %v: blamed are %v, and refused is %v", test.why, test.others, tn.blamed, tn.rejected)
+		if tn.Blamed[testAudit] == nil || tn.Rejected != nil {
+			t.Errorf("%v, and of others %v: blamed are %v, and refused is %v", test.why, test.others, tn.Blamed, tn.Rejected)
 		}
-		if len(tn.blamed) != 1 && test.others == nil {
-			t.Errorf("%v: blamed are %v", test.why, tn.blamed)
+		if len(tn.Blamed) != 1 && test.others == nil {
+			t.Errorf("%v: blamed are %v", test.why, tn.Blamed)
 		}
 	}
 }
@@ -231,9 +231,9 @@ func TestAuditFollowsAtLeastOnce(t *testing.T) {
 	l.auditIs(targets.Ready)
 	tn := readyTurn(t, l, w)
 	w.refuse(testAudit, kerr.TopicAuthorizationFailed, nil)
-	tn.run(t.Context())
-	equal(t, "outcome", tn.outcome, outcomeAborted)
-	p := tn.parts[0].p
+	tn.Run(t.Context())
+	equal(t, "outcome", tn.Outcome, turn.Aborted)
+	p := partitionOf(tn.Parts[0])
 	l.turnDecided(t.Context(), tn)
 	equal(t, "counted as delivered", p.stats.delivered.Load(), 1)
 	equal(t, "counted as audited", l.counters.audits()["delivered"], 0)
@@ -242,10 +242,10 @@ func TestAuditFollowsAtLeastOnce(t *testing.T) {
 	}
 	w.answer(kmsg.Produce, nil)
 	l.auditIs(targets.Ready)
-	next := &turn{kit: &l.kit, parts: []*part{p.take(testNow+1000, nil, 10, anyBytes)}, member: someone, cancel: func() {}, producer: tn.producer, render: &renderer{kit: &l.kit}}
-	next.run(t.Context())
-	equal(t, "outcome", next.outcome, outcomeDone)
-	equal(t, "outputs", len(next.render.outputs), 1)
+	next := &turn.Turn{Env: l.turnEnv(), Parts: []*turn.Part{p.take(testNow+1000, nil, 10, anyBytes)}, Member: someone, Cancel: func() {}, Producer: tn.Producer, Renderer: &turn.Renderer{Env: l.turnEnv()}}
+	next.Run(t.Context())
+	equal(t, "outcome", next.Outcome, turn.Done)
+	equal(t, "outputs", len(next.Renderer.Outputs), 1)
 	equals(t, "audited", audits(next), []string{`3-0-1000000000000 {"event":"delivered","due":1000000000000,"target":"orders","target_partition":0,"target_offset":7}`})
 	l.turnDecided(t.Context(), next)
 	equal(t, "counted as audited", l.counters.audits()["delivered"], 1)
@@ -257,60 +257,19 @@ func TestTurnTellsWhatWaits(t *testing.T) {
 	l, w := testCluster(t, auditing)
 	l.auditIs(targets.Ready)
 	tn := readyTurn(t, l, w, req(1, testNow+999, "orders"), req(2, testNow+1000, "orders"))
-	tn.run(t.Context())
+	tn.Run(t.Context())
 	equals(t, "audited", audits(tn), []string{`3-2-1000000001000 {"event":"accepted","due":1000000001000}`})
-	equal(t, "O", tn.parts[0].To.Offset, 3)
+	equal(t, "O", tn.Parts[0].To.Offset, 3)
 }
 
 // Without an audit topic nothing is audited, and no turn is made for what is accepted.
 func TestNothingIsAuditedUnasked(t *testing.T) {
 	l, w := testCluster(t)
 	tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow+60_000, "orders"))
-	equal(t, "records", len(tn.parts[0].Items), 1)
-	tn.run(t.Context())
-	equal(t, "outputs", len(tn.render.outputs), 1)
-	equal(t, "blocks for what is audited", len(tn.render.auditor.blocks), 0)
-}
-
-// What records have in common that tell of one turn is that of its own delay topic and time.
-func TestTellerOpens(t *testing.T) {
-	var a auditor
-	for _, c := range []struct {
-		of string
-		at int64
-	}{{"requests", 1000}, {"others", 1000}, {"others", 2000}} {
-		a.open(testAudit, c.of, "g", time.UnixMilli(c.at))
-		equal(t, "in common", string(a.in), string(topics.AppendAuditIn(nil, c.of, "g", c.at)))
-	}
-}
-
-// The key of a record is its handle, however large its value is: also where that only just fits into the room for it, and where it lies in its target does not.
-func TestAuditKeyOfALargeValue(t *testing.T) {
-	var a auditor
-	a.open(testAudit, testTopic, "g", time.UnixMilli(testNow))
-	of := func(i int) topics.Handle { return topics.Handle{Partition: 3, Offset: int64(1000 + i), Due: testNow} }
-	const most = 2 * usualValue
-	for i := range most {
-		a.render(nil, nil, topics.Audit{Event: topics.AuditDelivered, Of: of(i), ID: bytes.Repeat([]byte("x"), i), Target: "orders"}, &kgo.Record{})
-	}
-	for i, o := range a.outputs {
-		if want := of(i).String(); string(o.rec.Key) != want || !strings.Contains(string(o.rec.Value), `"handle":"`+want+`"`) {
-			t.Errorf("with an id of %d bytes: key %s, value %.60s, want %s", i, o.rec.Key, o.rec.Value, want)
-		}
-	}
-}
-
-// What could not be audited is kept: the memory that it was rendered into is used again.
-func TestUnauditedIsKept(t *testing.T) {
-	key, value := []byte("3-0-5"), []byte(`{"event":"delivered"}`)
-	o := output{rec: &kgo.Record{Key: key, Value: value}, audited: audited{event: topics.AuditDelivered}}
-	u := o.unaudited()
-	clear(key)
-	clear(value)
-	equal(t, "key", string(u.Key), "3-0-5")
-	equal(t, "value", string(u.Value), `{"event":"delivered"}`)
-	o.rec.Value, o.rec.Partition, o.rec.Offset, o.of = []byte(`{"event":"delivered","target":"orders"`), 5, 9, &kgo.Record{Partition: 2, Offset: 7}
-	equal(t, "with where it was delivered to", string(o.unaudited().Value), `{"event":"delivered","target":"orders","target_partition":2,"target_offset":7}`)
+	equal(t, "records", len(tn.Parts[0].Items), 1)
+	tn.Run(t.Context())
+	equal(t, "outputs", len(tn.Renderer.Outputs), 1)
+	equal(t, "records for what is audited", len(tn.Renderer.Audits()), 0)
 }
 
 // A cancel that has done nothing is audited with what it names, also where it has no answer of its own.
@@ -318,7 +277,7 @@ func TestTurnTellsOfCancelsInVain(t *testing.T) {
 	l, w := testCluster(t, auditing, func(c *Config) { c.Routes[0].CancelsAnswered = false })
 	l.auditIs(targets.Ready)
 	tn := decidedTurn(t, l, w, cancelOf(1, testTP.Partition, 0, testNow))
-	tn.run(t.Context())
+	tn.Run(t.Context())
 	equals(t, "audited", audits(tn), []string{`3-1 {"event":"too_late","handle":"3-0-1000000000000","due":1000000000000,"by":"3-1"}`})
 }
 
@@ -328,11 +287,11 @@ func TestHeldPartIsNotAudited(t *testing.T) {
 	l.auditIs(targets.Ready)
 	tn := readyTurn(t, l, w, req(0, testNow+60_000, "orders"), req(1, testNow, "elsewhere"))
 	l.targets.Of([]byte(testTopic + ".dead")).State.Store(&targets.State{Status: targets.Missing, Why: "why"})
-	equal(t, "records", len(tn.parts[0].Items), 2)
-	if before, err := tn.render.part(t.Context(), tn.parts[0], testNow); before != 1 || err == nil {
+	equal(t, "records", len(tn.Parts[0].Items), 2)
+	if before, err := tn.Renderer.Part(t.Context(), tn.Parts[0], testNow); before != 1 || err == nil {
 		t.Fatalf("%d before the one that waits: %v", before, err)
 	}
-	equal(t, "outputs", len(tn.render.outputs)+len(tn.render.auditor.outputs), 0)
+	equal(t, "outputs", len(tn.Renderer.Outputs)+len(tn.Renderer.Audits()), 0)
 }
 
 // A retry that is cancelled is audited with the handle of its request.
@@ -343,7 +302,7 @@ func TestTurnTellsOfACancelledRetry(t *testing.T) {
 	first, names := withJitter(t, 5, testNow-10_000)
 	again.Headers, _ = topics.AppendRetry(nil, again.Headers, testMark, topics.Retry{Due: testNow - 5, Attempt: 1, Origin: first, Names: names}, nil)
 	tn := decidedTurn(t, l, w, again, cancelOf(10, testTP.Partition, 9, testNow-5))
-	tn.run(t.Context())
+	tn.Run(t.Context())
 	equals(t, "audited", audits(tn), []string{`3-5-999999990000 {"event":"cancelled","due":999999990000,"by":"3-10"}`})
 }
 
@@ -362,26 +321,11 @@ func TestTurnTellsOfARetryThatWaits(t *testing.T) {
 		replaces := req(12, testNow+60_000, "orders")
 		replaces.Headers = append(replaces.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(topics.Handle{Partition: testTP.Partition, Offset: 10, Due: due}.String())})
 		tn := decidedTurn(t, l, w, retry(9, 5, due), retry(10, 6, due), cancelOf(11, testTP.Partition, 9, due), replaces)
-		tn.run(t.Context())
+		tn.Run(t.Context())
 		equals(t, "audited", audits(tn), []string{
 			`3-5-999999990000 {"event":"cancelled","due":999999990000,"by":"3-11"}`,
 			`3-12-1000000060000 {"event":"accepted","due":1000000060000}`,
 			`3-6-999999990000 {"event":"replaced","due":999999990000,"by":"3-12"}`,
 		})
-	}
-}
-
-// At least once, what is audited follows what it is about, but for what is pending; a transaction makes both at once.
-func TestStageOfWhatIsAudited(t *testing.T) {
-	for _, tt := range []struct {
-		guarantee Guarantee
-		event     topics.AuditEvent
-		want      int
-	}{
-		{AtLeastOnce, topics.AuditCancelled, stageAudit}, {AtLeastOnce, topics.AuditForwarded, stageAudit}, {AtLeastOnce, topics.AuditAccepted, stageRecords},
-		{ExactlyOnce, topics.AuditCancelled, stageRecords},
-	} {
-		l, _ := testCluster(t, auditing, func(c *Config) { c.Guarantee = tt.guarantee })
-		equal(t, tt.event.String(), (&turn{kit: &l.kit}).stage(&output{kind: outAudit, audited: audited{event: tt.event}}), tt.want)
 	}
 }

@@ -3,6 +3,8 @@ package processor
 import (
 	"math"
 	"time"
+
+	"github.com/duewheel/duewheel/processor/turn"
 )
 
 // batch is how much one turn takes: what the configuration says, or less while the brokers need
@@ -42,6 +44,12 @@ var (
 // againAndAgain is how many turns in a row have to run out of time, each with twice as much, until one may be of a single record.
 const againAndAgain = 3
 
+// batchOf is how much a turn has brought to the brokers.
+func batchOf(t *turn.Turn) (b batch) {
+	b.records, b.bytes = t.Brought()
+	return b
+}
+
 // times is a share of a batch.
 func (b batch) times(share float64) batch {
 	return batch{int(share * float64(b.records)), int64(share * float64(b.bytes))}
@@ -61,20 +69,4 @@ func (b brisk) after(carried batch, took time.Duration, of batch) brisk {
 	share := max(float64(carried.records)/float64(of.records), float64(carried.bytes)/float64(of.bytes))
 	wanted := min(max(share*float64(briskTurn)/float64(took), briskLeast), 1)
 	return b + brisk(wanted-float64(b))/4
-}
-
-// brought is how much a turn has brought to the brokers: all of it, or what was acknowledged before
-// it was given up. When that is nothing, it says no more than that all of it was too much.
-func (t *turn) brought() (b batch) {
-	for _, pt := range t.tried {
-		records, bytes := pt.Weigh()
-		b.records, b.bytes = b.records+records, b.bytes+bytes
-		if pt.copies != nil {
-			b.records, b.bytes = b.records+pt.copies.done.Copies, b.bytes+pt.copies.done.Bytes
-		}
-	}
-	if t.outcome == outcomeAborted && t.acked > 0 {
-		b.records, b.bytes = max(int(t.acked*float64(b.records)), 1), max(int64(t.acked*float64(b.bytes)), 1)
-	}
-	return b
 }

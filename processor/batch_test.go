@@ -15,6 +15,7 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 )
 
 // A batch comes to need about a quarter of the time that a turn may take, and recovers.
@@ -50,20 +51,20 @@ func TestBatchFitsItsTime(t *testing.T) {
 func TestBatchWhereAnswersAreSlow(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		outcome outcome
+		outcome turn.Outcome
 		sending time.Duration
 		smaller bool
 	}{
-		{"it begins and ends slowly", outcomeDone, 1500 * time.Millisecond, false},
-		{"its records are slow", outcomeDone, 2600 * time.Millisecond, true},
-		{"it was given up", outcomeAborted, 0, true},
-		{"nothing was to be sent", outcomeDone, 0, true},
+		{"it begins and ends slowly", turn.Done, 1500 * time.Millisecond, false},
+		{"its records are slow", turn.Done, 2600 * time.Millisecond, true},
+		{"it was given up", turn.Aborted, 0, true},
+		{"nothing was to be sent", turn.Done, 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := testLane(t)
 			was := l.selection.batch
-			tn := &turn{kit: &l.kit, began: time.Now().Add(-4500 * time.Millisecond), outcome: c.outcome, sending: c.sending}
-			tn.tried = []*part{{Part: &pending.Part{Items: make([]pending.Item, 1000)}}}
+			tn := &turn.Turn{Env: l.turnEnv(), Began: time.Now().Add(-4500 * time.Millisecond), Outcome: c.outcome, Sending: c.sending}
+			tn.Tried = []*turn.Part{{Part: &pending.Part{Items: make([]pending.Item, 1000)}}}
 			l.selection.resize(tn)
 			equal(t, "smaller", l.selection.batch.records < was.records, c.smaller)
 		})
@@ -72,26 +73,26 @@ func TestBatchWhereAnswersAreSlow(t *testing.T) {
 
 // What a turn that was given up has brought to the brokers is what they have acknowledged.
 func TestBatchOfWhatWasAcknowledged(t *testing.T) {
-	pt := &part{Part: &pending.Part{Items: make([]pending.Item, 100)}}
+	pt := &turn.Part{Part: &pending.Part{Items: make([]pending.Item, 100)}}
 	for i := range pt.Items {
 		pt.Items[i].Run = make([]byte, 10)
 	}
 	for _, c := range []struct {
-		outcome outcome
+		outcome turn.Outcome
 		acked   float64
 		want    batch
 	}{
-		{outcomeDone, 0, batch{100, 1000}},
-		{outcomeAborted, 0, batch{100, 1000}},
-		{outcomeAborted, 0.25, batch{25, 250}},
-		{outcomeAborted, 0.001, batch{1, 1}},
+		{turn.Done, 0, batch{100, 1000}},
+		{turn.Aborted, 0, batch{100, 1000}},
+		{turn.Aborted, 0.25, batch{25, 250}},
+		{turn.Aborted, 0.001, batch{1, 1}},
 	} {
-		equal(t, "carried", (&turn{tried: []*part{pt}, outcome: c.outcome, acked: c.acked}).brought(), c.want)
+		equal(t, "carried", batchOf(&turn.Turn{Tried: []*turn.Part{pt}, Outcome: c.outcome, Acked: c.acked}), c.want)
 	}
 }
 
 // decideDue takes what is due into a turn and decides it; it returns the offsets of its records.
-func (l *lane) decideDue(t *testing.T, decide func(*turn)) (offsets []int64) {
+func (l *lane) decideDue(t *testing.T, decide func(*turn.Turn)) (offsets []int64) {
 	t.Helper()
 	now := testNow
 	for _, p := range l.order {
@@ -104,9 +105,9 @@ func (l *lane) decideDue(t *testing.T, decide func(*turn)) (offsets []int64) {
 		t.Fatal("nothing is due")
 	}
 	for _, pt := range parts {
-		offsets = append(offsets, pt.offsets()...)
+		offsets = append(offsets, offsetsIn(pt)...)
 	}
-	l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, began: time.Now()}
+	l.turns.inFlight = &turn.Turn{Env: l.turnEnv(), Parts: parts, Tried: parts, Cancel: func() {}, Began: time.Now()}
 	decide(l.turns.inFlight)
 	l.turnDecided(t.Context(), l.turns.inFlight)
 	return offsets
@@ -120,9 +121,9 @@ func TestRepeatedPartShrinks(t *testing.T) {
 	for offset := range int64(64) {
 		l.read(t, p, testNow, req(offset, testNow-offset%7, "orders"))
 	}
-	slow := func(tn *turn) {
-		tn.outcome, tn.err, tn.began = outcomeAborted, context.DeadlineExceeded, tn.began.Add(-l.cfg.TurnTimeout)
-		tn.patience = againAndAgain
+	slow := func(tn *turn.Turn) {
+		tn.Outcome, tn.Err, tn.Began = turn.Aborted, context.DeadlineExceeded, tn.Began.Add(-l.cfg.TurnTimeout)
+		tn.Patience = againAndAgain
 	}
 	want := l.decideDue(t, slow)
 	equal(t, "records of the first turn", len(want), 64)
@@ -137,7 +138,7 @@ func TestRepeatedPartShrinks(t *testing.T) {
 		if c := p.prepareCommit(); c != nil {
 			t.Fatalf("a checkpoint is written beside what is to be tried again: %+v", c.To)
 		}
-		got = append(got, l.decideDue(t, func(*turn) {})...)
+		got = append(got, l.decideDue(t, func(*turn.Turn) {})...)
 		if c := p.Marks().Done; c.Offset < last.Offset || c.Watermark.Less(last.Watermark) || c.LowWater < last.LowWater {
 			t.Fatalf("the checkpoint went from %+v to %+v", last, c)
 		}
@@ -147,7 +148,7 @@ func TestRepeatedPartShrinks(t *testing.T) {
 }
 
 // While brokers want to be left alone nothing is begun: neither a new turn nor the one rendered
-// ahead. A turn that has begun waits for as long as they want, if its transaction may.
+// ahead.
 func TestQuotaIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLane(t)
@@ -160,25 +161,15 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 		p.Begin()
 		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, 3*time.Second, true)
 		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, time.Second, true)
-		l.turns.ahead = &turn{kit: &l.kit, parts: []*part{pt}, begin: make(chan bool, 1)}
+		l.turns.ahead = &turn.Turn{Env: l.turnEnv(), Parts: []*turn.Part{pt}, Begin: make(chan bool, 1)}
 		l.turns.decided <- l.turns.ahead
 		l.turns.release(l.order, true, l.membership)
 		equals(t, "put back", p.Repeated(), []*pending.Part{pt.Part})
 		if parts, _ := l.selection.records(l.order, testNow); len(parts) > 0 {
-			t.Errorf("a turn begins with %v", parts[0].offsets())
+			t.Errorf("a turn begins with %v", offsetsIn(parts[0]))
 		}
 		equal(t, "the lane sleeps", l.turns.pause(l.order), 100*time.Millisecond)
-		began := time.Now()
-		tn := &turn{kit: &l.kit}
-		equal(t, "a turn goes on", tn.extension(began, 0, 10), 3*time.Second+l.cfg.TurnTimeout/4)
-		equal(t, "a transaction that may not", tn.extension(began.Add(-22*time.Second), 0, 10), 0)
-		equal(t, "one whose rest may be on its way", tn.extension(began.Add(-19*time.Second), 5, 5), 3*time.Second+l.cfg.TurnTimeout/4)
-		equal(t, "one whose rest comes in time", tn.extension(began.Add(-5*time.Second), 4, 8) > 0, true)
-		equal(t, "one whose rest does not", tn.extension(began.Add(-5*time.Second), 3, 10), 0)
-		l.cfg.Guarantee = AtLeastOnce
-		equal(t, "without a transaction", tn.extension(began.Add(-22*time.Second), 3, 9) > 3*time.Second, true)
 		time.Sleep(3 * time.Second)
-		equal(t, "no turn waits when it is over", tn.extension(began, 0, 10), 0)
 		if parts, _ := l.selection.records(l.order, testNow); len(parts) != 1 {
 			t.Error("no turn begins when it is over")
 		}
@@ -235,7 +226,7 @@ func TestEveryPartitionGetsItsShare(t *testing.T) {
 				parts, full := l.selection.records(l.order, testNow)
 				equal(t, "full", full, true)
 				for _, pt := range parts {
-					i := slices.Index(l.order, pt.p)
+					i := slices.Index(l.order, partitionOf(pt))
 					served[i]++
 					if i >= c.cold/2 && i < c.cold/2+c.hot {
 						records += len(pt.Items)
@@ -267,11 +258,11 @@ func TestCulpritIsFound(t *testing.T) {
 			if turns > 30*len(bad) {
 				t.Fatalf("%v: after %d turns %d are delivered and %v blamed", bad, turns, len(delivered), blamed)
 			}
-			l.decideDue(t, func(tn *turn) {
+			l.decideDue(t, func(tn *turn.Turn) {
 				if refuseSome(tn, target, bad) {
 					return
 				}
-				for _, pt := range tn.tried {
+				for _, pt := range tn.Tried {
 					for _, it := range pt.Items {
 						if it.Blame() != nil {
 							blamed = append(blamed, it.Offset)
@@ -289,23 +280,23 @@ func TestCulpritIsFound(t *testing.T) {
 }
 
 // refuseSome decides a turn as a target does that refuses some records: with them, it refuses all.
-func refuseSome(tn *turn, target *targets.Target, bad []int64) (refused bool) {
-	var r refusal
-	for _, pt := range tn.tried {
+func refuseSome(tn *turn.Turn, target *targets.Target, bad []int64) (refused bool) {
+	var r turn.Rejection
+	for _, pt := range tn.Tried {
 		for i := range pt.Items {
 			it := &pt.Items[i]
-			r.items = append(r.items, it)
+			r.Items = append(r.Items, it)
 			refused = refused || it.Blame() == nil && slices.Contains(bad, it.Offset)
 		}
 	}
 	if !refused {
 		return false
 	}
-	r.err = errors.New("refused")
-	if len(r.items) == 1 {
-		r.alone = &output{kind: outDelivered, target: target}
+	r.Err = errors.New("refused")
+	if len(r.Items) == 1 {
+		r.Alone = &turn.Output{Kind: turn.OutDelivered, Target: target}
 	}
-	tn.outcome, tn.err, tn.rejected = outcomeAborted, r.err, &r
+	tn.Outcome, tn.Err, tn.Rejected = turn.Aborted, r.Err, &r
 	return true
 }
 
@@ -317,7 +308,7 @@ func TestRefusingTargetIsBlamed(t *testing.T) {
 	target.State.Store(&targets.State{Status: targets.Ready})
 	refuse := func() *pending.Item {
 		it := &pending.Item{}
-		l.selection.suspect(l.order, &turn{kit: &l.kit, rejected: &refusal{err: kerr.InvalidRecord, items: []*pending.Item{it}, alone: &output{kind: outDelivered, target: target}}})
+		l.selection.suspect(l.order, &turn.Turn{Env: l.turnEnv(), Rejected: &turn.Rejection{Err: kerr.InvalidRecord, Items: []*pending.Item{it}, Alone: &turn.Output{Kind: turn.OutDelivered, Target: target}}})
 		return it
 	}
 	for range 3 {
@@ -374,7 +365,7 @@ func TestRoutesShareByWeight(t *testing.T) {
 			var got [2]int
 			for _, pt := range parts {
 				which := 0
-				if pt.p.tp.Partition >= c.partitions[0] {
+				if pt.TP.Partition >= c.partitions[0] {
 					which = 1
 				}
 				got[which] += len(pt.Items)

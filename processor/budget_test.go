@@ -13,6 +13,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -99,14 +100,14 @@ func TestSharesAndSpares(t *testing.T) {
 	equal(t, "share of a lane without partitions", l.memory.room(0).Share, l.memory.budget)
 	equal(t, "share of each of four", l.memory.room(4).Share, l.memory.budget/4)
 	for range 2 * mostSpare {
-		l.selection.recycle(&part{Part: &pending.Part{Items: make([]pending.Item, 10)}})
+		l.selection.recycle(&turn.Part{Part: &pending.Part{Items: make([]pending.Item, 10)}})
 	}
 	equal(t, "parts whose memory is kept", len(l.selection.spare), mostSpare)
 	many := l.cfg.BatchRecords
 	for l.selection.items() != nil {
 	}
 	for _, n := range []int{many / 2, many, many, 10} {
-		l.selection.recycle(&part{Part: &pending.Part{Items: make([]pending.Item, n)}})
+		l.selection.recycle(&turn.Part{Part: &pending.Part{Items: make([]pending.Item, n)}})
 	}
 	equal(t, "parts whose memory is kept of those that are as large as a turn", len(l.selection.spare), 3)
 	equal(t, "memory of the next part", cap(l.selection.items()), many)

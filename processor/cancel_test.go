@@ -15,6 +15,7 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -27,7 +28,7 @@ func cancelOf(offset int64, partition int32, of, due int64) *kgo.Record {
 }
 
 // decidedTurn is readyTurn after it was decided what cancels do.
-func decidedTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
+func decidedTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn.Turn {
 	t.Helper()
 	first := req(0, testNow, "orders")
 	if prefix := l.cfg.Routes[0].Prefix; prefix != "" {
@@ -38,8 +39,8 @@ func decidedTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
 		}
 	}
 	tn := readyTurn(t, l, w, first)
-	p := tn.parts[0].p
-	tn.tried = tn.parts // as if it had happened
+	p := partitionOf(tn.Parts[0])
+	tn.Tried = tn.Parts // as if it had happened
 	l.turnDecided(t.Context(), tn)
 	l.read(t, p, testNow, rs...)
 	if err := p.Load(testNow, pending.Room{}); err != nil {
@@ -47,7 +48,7 @@ func decidedTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
 	}
 	pt := p.take(testNow, nil, 1000, anyBytes)
 	p.Begin()
-	return &turn{kit: &l.kit, parts: []*part{pt}, member: someone, began: time.Now(), cancel: func() {}, producer: tn.producer, render: &renderer{kit: &l.kit}}
+	return &turn.Turn{Env: l.turnEnv(), Parts: []*turn.Part{pt}, Member: someone, Began: time.Now(), Cancel: func() {}, Producer: tn.Producer, Renderer: &turn.Renderer{Env: l.turnEnv()}}
 }
 
 // A turn of cancels has nothing to write but the checkpoint: a plain commit settles it, and what that does not settle is tried again.
@@ -55,7 +56,7 @@ func TestTurnOfCancels(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		l, w := testCluster(t)
 		tn := decidedTurn(t, l, w, req(1, testNow+1000, "orders"), cancelOf(2, testTP.Partition, 1, testNow+1000), cancelOf(3, testTP.Partition, 1, testNow+1000))
-		p := tn.parts[0].p
+		p := partitionOf(tn.Parts[0])
 		w.take()
 		if refused {
 			w.answer(kmsg.OffsetCommit, func(r kmsg.Request) (kmsg.Response, error) {
@@ -73,7 +74,7 @@ func TestTurnOfCancels(t *testing.T) {
 				return resp, nil
 			})
 		}
-		tn.run(t.Context())
+		tn.Run(t.Context())
 		equals(t, "requests", only(w.take(), "OffsetCommit", "TxnOffsetCommit", "EndTxn", "Produce"), []string{"OffsetCommit"})
 		l.turnDecided(t.Context(), tn)
 		effects := l.counters.cancels.snapshot()
@@ -102,13 +103,13 @@ func TestLateReplacementIsCounted(t *testing.T) {
 		late := req(1, testNow, "orders")
 		late.Headers = append(late.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(topics.Handle{Partition: testTP.Partition, Due: testNow}.String())})
 		tn := decidedTurn(t, l, w, late, cancelOf(2, testTP.Partition, 0, testNow))
-		tn.run(t.Context())
-		equal(t, "outcome", tn.outcome, outcomeDone)
+		tn.Run(t.Context())
+		equal(t, "outcome", tn.Outcome, turn.Done)
 		equal(t, "counted before it is decided", l.counters.cancels.snapshot()["too_late"], 0)
 		l.turnDecided(t.Context(), tn)
 		dead := 0
-		for i := range tn.render.outputs {
-			if tn.render.outputs[i].kind == outDeadLetter {
+		for i := range tn.Renderer.Outputs {
+			if tn.Renderer.Outputs[i].Kind == turn.OutDeadLetter {
 				dead++
 			}
 		}
@@ -129,17 +130,17 @@ func TestTurnForwards(t *testing.T) {
 	there.Headers = append(there.Headers, kgo.RecordHeader{Key: "trace", Value: []byte("x")})
 	tn := decidedTurn(t, l, w, there, cancelOf(2, 4, 7, testNow))
 	asked(time.Now().Add(-time.Minute)) // partitions may have been added since
-	if _, err := tn.render.part(t.Context(), tn.parts[0], testNow); !errors.Is(err, errAsking) {
+	if _, err := tn.Renderer.Part(t.Context(), tn.Parts[0], testNow); !errors.Is(err, turn.ErrAsking) {
 		t.Fatalf("what is known is old, and the cancel is rendered: %v", err)
 	}
 	asked(time.Now())
-	tn.run(t.Context())
-	equal(t, "outcome", tn.outcome, outcomeDone)
-	outs := tn.render.outputs
-	if len(outs) != 2 || outs[0].kind != outForward || outs[1].kind != outDeadLetter {
+	tn.Run(t.Context())
+	equal(t, "outcome", tn.Outcome, turn.Done)
+	outs := tn.Renderer.Outputs
+	if len(outs) != 2 || outs[0].Kind != turn.OutForward || outs[1].Kind != turn.OutDeadLetter {
 		t.Fatalf("outputs are %+v", outs)
 	}
-	r := outs[0].rec
+	r := outs[0].Record
 	equal(t, "topic", r.Topic, testTopic)
 	equal(t, "partition", r.Partition, 2)
 	q, err := topics.ParserFor("p1")
@@ -151,8 +152,8 @@ func TestTurnForwards(t *testing.T) {
 		t.Errorf("it is read as %+v, %v", got, err)
 	}
 	equal(t, "what its producer wrote goes along", string(r.Headers[1].Value), "x")
-	equal(t, "answer", string(outs[1].refusal.Code), string(topics.CodeUnknownHandle))
-	equal(t, "appended", tn.parts[0].To.Appended, false) // no owner of this partition has to read up to where it lies
+	equal(t, "answer", string(outs[1].Refusal.Code), string(topics.CodeUnknownHandle))
+	equal(t, "appended", tn.Parts[0].To.Appended, false) // no owner of this partition has to read up to where it lies
 	l.turnDecided(t.Context(), tn)
 	effects := l.counters.cancels.snapshot()
 	equal(t, "forwarded", effects["forwarded"], 1)
@@ -167,14 +168,14 @@ func TestTurnForwardsIDAsItIs(t *testing.T) {
 		cancel.Headers[0].Value = topics.NameOf(l.cfg.Routes[0].Parser(), []byte(id))
 		tn := decidedTurn(t, l, w, cancel)
 		l.targets.Of([]byte(testTopic)).State.Store(&targets.State{Status: targets.Ready, Partitions: testTP.Partition + 1, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: time.Now()})
-		tn.renderParts(t.Context(), tn.parts)
-		if len(tn.render.outputs) != int(testTP.Partition) {
-			t.Fatalf("%s: outputs are %+v", id, tn.render.outputs)
+		tn.RenderParts(t.Context(), tn.Parts)
+		if len(tn.Renderer.Outputs) != int(testTP.Partition) {
+			t.Fatalf("%s: outputs are %+v", id, tn.Renderer.Outputs)
 		}
-		for _, o := range tn.render.outputs {
-			q, err := new(topics.Parser).Parse(o.rec.Headers, topics.Stamp{}, 100, testMark.In(o.rec.Partition))
+		for _, o := range tn.Renderer.Outputs {
+			q, err := new(topics.Parser).Parse(o.Record.Headers, topics.Stamp{}, 100, testMark.In(o.Record.Partition))
 			if err != nil || q.Kind != topics.KindCancel || string(q.NamedID) != id {
-				t.Errorf("%s: %s is read as %q, %v", id, o.rec.Headers[0].Value, q.NamedID, err)
+				t.Errorf("%s: %s is read as %q, %v", id, o.Record.Headers[0].Value, q.NamedID, err)
 			}
 		}
 	}
@@ -196,35 +197,35 @@ func TestTurnForwardsIDs(t *testing.T) {
 	state := targets.State{Status: targets.Ready, Partitions: testTP.Partition + 3, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: time.Now().Add(-time.Minute)}
 	ask := func(s targets.State) { l.targets.Of([]byte(testTopic)).State.Store(&s) }
 	ask(state)
-	if _, err := tn.render.part(t.Context(), tn.parts[0], testNow); !errors.Is(err, errAsking) {
+	if _, err := tn.Renderer.Part(t.Context(), tn.Parts[0], testNow); !errors.Is(err, turn.ErrAsking) {
 		t.Fatalf("what is known is old, and the cancel is rendered: %v", err)
 	}
 	state.Asked = time.Now()
 	ask(state)
-	if _, err := tn.render.part(t.Context(), tn.parts[0], testNow); err != nil {
+	if _, err := tn.Renderer.Part(t.Context(), tn.Parts[0], testNow); err != nil {
 		t.Fatal(err)
 	}
-	outs := tn.render.outputs
+	outs := tn.Renderer.Outputs
 	to := map[int32]bool{}
 	for _, o := range outs[:len(outs)-1] {
-		to[o.rec.Partition] = true
-		q, err := new(topics.Parser).Parse(o.rec.Headers, topics.StampOf(o.rec), 100, testMark.In(o.rec.Partition))
-		if err != nil || o.kind != outForward || !q.Forwarded || string(q.NamedID) != "id" || q.WrittenBy != cancel.Timestamp.UnixMilli() || o.rec.Value != nil {
-			t.Errorf("to partition %d: %+v, %v", o.rec.Partition, q, err)
+		to[o.Record.Partition] = true
+		q, err := new(topics.Parser).Parse(o.Record.Headers, topics.StampOf(o.Record), 100, testMark.In(o.Record.Partition))
+		if err != nil || o.Kind != turn.OutForward || !q.Forwarded || string(q.NamedID) != "id" || q.WrittenBy != cancel.Timestamp.UnixMilli() || o.Record.Value != nil {
+			t.Errorf("to partition %d: %+v, %v", o.Record.Partition, q, err)
 		}
 	}
 	if len(to) != int(state.Partitions)-1 || to[testTP.Partition] {
 		t.Errorf("it goes to the partitions %v of %d", to, state.Partitions)
 	}
-	equal(t, "what was left out has a resolve record", outs[len(outs)-1].kind, outResolve)
+	equal(t, "what was left out has a resolve record", outs[len(outs)-1].Kind, turn.OutResolve)
 	state.Partitions = 1
 	ask(state)
-	tn.render.reset()
-	tn.parts[0].p.tp.Partition = 0
-	if _, err := tn.render.part(t.Context(), tn.parts[0], testNow); err != nil || len(tn.render.outputs) != 1 {
-		t.Errorf("with one partition: %+v, %v", tn.render.outputs, err)
+	tn.Renderer.Reset()
+	tn.Parts[0].TP.Partition = 0
+	if _, err := tn.Renderer.Part(t.Context(), tn.Parts[0], testNow); err != nil || len(tn.Renderer.Outputs) != 1 {
+		t.Errorf("with one partition: %+v, %v", tn.Renderer.Outputs, err)
 	}
-	equal(t, "where there is no other partition it is", tn.parts[0].Items[0].Effect, pending.EffectUnknown)
+	equal(t, "where there is no other partition it is", tn.Parts[0].Items[0].Effect, pending.EffectUnknown)
 }
 
 // One that does not fit with one more header is made of what counts, wherever its bulk is, and so is one that brokers refuse for its size.
@@ -247,27 +248,21 @@ func TestTurnForwardsWhatIsLarge(t *testing.T) {
 			r := cancelOf(1, 2, 7, testNow)
 			r.Headers = c.headers
 			tn := decidedTurn(t, l, w, r)
-			tn.parts[0].Items[0].Stays = c.stays
-			tn.run(t.Context())
-			outs := tn.render.outputs
-			if tn.outcome != outcomeDone || len(outs) != 1 || outs[0].kind != outForward || outs[0].size > 300 {
-				t.Fatalf("%v, %v: %+v", tn.outcome, tn.err, outs)
+			tn.Parts[0].Items[0].Stays = c.stays
+			tn.Run(t.Context())
+			outs := tn.Renderer.Outputs
+			if tn.Outcome != turn.Done || len(outs) != 1 || outs[0].Kind != turn.OutForward || outs[0].Size > 300 {
+				t.Fatalf("%v, %v: %+v", tn.Outcome, tn.Err, outs)
 			}
 			q, err := topics.ParserFor("p1")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := q.Parse(outs[0].rec.Headers, topics.Stamp{}, 100, testMark.In(2)); err != nil || !got.Forwarded || got.Handle.Offset != 7 {
+			if got, err := q.Parse(outs[0].Record.Headers, topics.Stamp{}, 100, testMark.In(2)); err != nil || !got.Forwarded || got.Handle.Offset != 7 {
 				t.Errorf("it is read as %+v, %v", got, err)
 			}
 		})
 	}
-	for _, kind := range []outputKind{outForward, outPostponed} {
-		o := output{kind: kind, item: &pending.Item{}}
-		equal(t, "there is something else to write", o.another(kerr.MessageTooLarge), true)
-		equal(t, "when it is refused otherwise", o.another(kerr.InvalidRecord), false)
-	}
-	equal(t, "when it was made smaller", (&output{kind: outForward, item: &pending.Item{Stays: true}}).another(kerr.MessageTooLarge), false)
 }
 
 // When a plain commit was refused for one partition, the turn that was rendered ahead of it is put back: it says that the refused part has
@@ -275,17 +270,17 @@ func TestTurnForwardsWhatIsLarge(t *testing.T) {
 func TestRefusedCancelsPutBackWhatIsAhead(t *testing.T) {
 	l, w := testCluster(t)
 	tn := decidedTurn(t, l, w, req(1, testNow+1000, "orders"), cancelOf(2, testTP.Partition, 1, testNow+1000), cancelOf(3, testTP.Partition, 1, testNow+1000))
-	p := tn.parts[0].p
-	first, second := tn.parts[0].Split(1)
-	tn.parts = []*part{p.part(first)}
-	tn.tried, tn.plain, tn.outcome = tn.parts, true, outcomeDone
-	tn.refused = map[*part]error{tn.parts[0]: kerr.UnknownTopicID}
-	ahead := &turn{kit: &l.kit, parts: []*part{p.part(second)}, begin: make(chan bool, 1), cancel: func() {}}
+	p := partitionOf(tn.Parts[0])
+	first, second := tn.Parts[0].Split(1)
+	tn.Parts = []*turn.Part{p.part(first)}
+	tn.Tried, tn.Plain, tn.Outcome = tn.Parts, true, turn.Done
+	tn.Refused = map[*turn.Part]error{tn.Parts[0]: kerr.UnknownTopicID}
+	ahead := &turn.Turn{Env: l.turnEnv(), Parts: []*turn.Part{p.part(second)}, Begin: make(chan bool, 1), Cancel: func() {}}
 	p.Begin()
 	l.turns.inFlight, l.turns.ahead = tn, ahead
 	began := make(chan bool, 1)
 	go func() {
-		began <- <-ahead.begin
+		began <- <-ahead.Begin
 		l.turns.decided <- ahead
 	}()
 	l.turns.conclude(t.Context(), l.order, tn, member{})
@@ -310,13 +305,13 @@ func TestResolveFollowsItsDeadLetter(t *testing.T) {
 		if refused {
 			w.refuse(testTopic+".dead", kerr.InvalidRecord, nil)
 		}
-		tn.run(t.Context())
+		tn.Run(t.Context())
 		want := 2 // one after the other
 		if refused {
 			want = 1
 		}
 		equal(t, "requests to produce", len(only(w.take(), "Produce")), want)
-		p := tn.parts[0].p
+		p := partitionOf(tn.Parts[0])
 		l.turnDecided(t.Context(), tn)
 		equal(t, "resolved", p.Marks().OwnEnd > 0, !refused)
 	}
@@ -334,17 +329,17 @@ func TestTurnOfRetryRoute(t *testing.T) {
 		return r
 	}
 	tn := readyTurn(t, l, w, failed(0, "1"), failed(1, "2"))
-	tn.run(t.Context())
-	if tn.outcome != outcomeDone {
-		t.Fatal(tn.outcome, tn.err)
+	tn.Run(t.Context())
+	if tn.Outcome != turn.Done {
+		t.Fatal(tn.Outcome, tn.Err)
 	}
-	byKind := map[outputKind]*kgo.Record{}
-	for _, o := range tn.render.outputs {
-		byKind[o.kind] = o.rec
+	byKind := map[turn.Kind]*kgo.Record{}
+	for _, o := range tn.Renderer.Outputs {
+		byKind[o.Kind] = o.Record
 	}
-	again, parked := byKind[outPostponed], byKind[outDeadLetter]
+	again, parked := byKind[turn.OutPostponed], byKind[turn.OutDeadLetter]
 	if len(byKind) < 2 || again == nil || parked == nil {
-		t.Fatalf("outputs are %+v", tn.render.outputs)
+		t.Fatalf("outputs are %+v", tn.Renderer.Outputs)
 	}
 	equal(t, "parked in", parked.Topic, route.Retry.Parking)
 	q, err := mustRoute(route).Parser().Parse(again.Headers, topics.Stamp{}, 100, testMark)
@@ -358,16 +353,16 @@ func TestTurnOfRetryRoute(t *testing.T) {
 func TestTakenAwayByWhatLiesAhead(t *testing.T) {
 	l, w := testCluster(t)
 	tn := readyTurn(t, l, w)
-	pt := tn.parts[0]
+	pt := tn.Parts[0]
 	it := &pt.Items[0]
 	it.By = 5
 	for _, tt := range []struct{ o, want int64 }{{6, 0}, {5, 1}, {4, 1}} {
 		pt.To.Offset = tt.o
-		r := &renderer{kit: &l.kit}
-		if err := r.item(t.Context(), pt, it, testNow); err != nil {
+		r := &turn.Renderer{Env: l.turnEnv()}
+		if _, err := r.Part(t.Context(), pt, testNow); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "resolve records", int64(len(r.outputs)), tt.want)
+		equal(t, "resolve records", int64(len(r.Outputs)), tt.want)
 	}
 }
 
@@ -401,26 +396,11 @@ func TestInheritedCancelIsSilent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	pt := p.part(pending.Carrying{Partition: p.Partition}.Take(func(func(topics.Copy) bool) {}))
 	name := topics.Handle{Partition: testTP.Partition, Offset: 12, Due: testNow}.String()
 	for group, want := range map[string]bool{"others": true, l.cfg.Group: false} {
 		rec := pending.Record{Offset: 15}
 		rec.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}, topics.NewMark(id, group, testTP.Partition), 7, 70, testNow, nil)
-		equal(t, "a cancel that "+group+" has passed on is silent", isSilent(&part{p: p}, &pending.Item{}, &rec), want)
-	}
-}
-
-// That a copy stands for nothing any more is heard by a group that is new, whether or not its owner knows by what.
-func TestStaleCopyIsHeardByANewGroup(t *testing.T) {
-	id := [4]byte{1, 2, 3, 4}
-	p, err := topics.ParserFor(topics.Adopting("p1", 10))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, by := range []int64{0, 9} {
-		headers := stale(topics.NewMark(id, "others", testTP.Partition), &pending.Item{Offset: 12, Key: state.Key{Due: testNow, Seq: 3}, By: by})
-		q, err := p.Parse(headers, topics.Stamp{Millis: testNow}, 15, topics.NewMark(id, "ours", testTP.Partition))
-		if err != nil || q.Kind != topics.KindResolve || q.ResolveSeq != 3 || q.ResolveDue != testNow || q.ResolveOffset == q.ResolveSeq {
-			t.Errorf("by %d: %+v, %v", by, q, err)
-		}
+		equal(t, "a cancel that "+group+" has passed on is silent", pt.Silent(&pending.Item{}, &rec), want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestCheckpointBesideATurn(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.Guarantee = AtLeastOnce })
 	p := livePartition(t, l)
-	begin := func() *part {
+	begin := func() *turn.Part {
 		t.Helper()
 		pt := p.take(testNow, nil, 1, anyBytes)
 		p.Begin()
@@ -28,7 +29,7 @@ func TestCheckpointBesideATurn(t *testing.T) {
 	second := begin()
 	l.read(t, p, testNow, req(2, testNow-1, "orders"), control(3)) // late by the W of the second
 	third := begin()
-	equals(t, "records of the third", third.offsets(), []int64{2})
+	equals(t, "records of the third", offsetsIn(third), []int64{2})
 	pt := p.prepareCommit()
 	equal(t, "O", pt.To.Offset, 2)
 	equal(t, "W", pt.To.Watermark, state.Key{Due: testNow, Seq: 0})
@@ -36,7 +37,7 @@ func TestCheckpointBesideATurn(t *testing.T) {
 		t.Errorf("L is %d, and record 1 is not acknowledged", pt.To.LowWater)
 	}
 	l.happened(second, third)
-	l.checkpoints.wrote(&turn{kit: &l.kit, tried: []*part{pt}})
+	l.checkpoints.wrote(&turn.Turn{Env: l.turnEnv(), Tried: []*turn.Part{pt}})
 	equal(t, "O that was written", p.Marks().Committed.Offset, 2)
 	equal(t, "O that was decided", p.Marks().Done.Offset, third.To.Offset)
 	last := p.prepareCommit()
@@ -58,14 +59,14 @@ func TestRefusedCheckpointsAreSpacedOut(t *testing.T) {
 
 // What cannot be written is an error that names the partition.
 func TestEntry(t *testing.T) {
-	e, err := entry(testTP, testID, state.Checkpoint{TopicID: testID.Short(), Offset: 9, LowWater: 3, Watermark: state.Key{Due: 5, Seq: 4}, Writer: "w"})
+	e, err := turn.CommitOf(testTP, testID, state.Checkpoint{TopicID: testID.Short(), Offset: 9, LowWater: 3, Watermark: state.Key{Due: 5, Seq: 4}, Writer: "w"})
 	if err != nil || e.Offset != 9 || e.TP != testTP || e.ID != testID {
 		t.Errorf("got %+v, %v", e, err)
 	}
 	if c, err := state.ParseCheckpoint(e.Offset, e.Metadata); err != nil || c.LowWater != 3 || c.Writer != "w" {
 		t.Errorf("it reads %+v, %v", c, err)
 	}
-	if _, err := entry(testTP, testID, state.Checkpoint{Offset: 3, LowWater: 9}); !errors.Is(err, state.ErrCorrupt) {
+	if _, err := turn.CommitOf(testTP, testID, state.Checkpoint{Offset: 3, LowWater: 9}); !errors.Is(err, state.ErrCorrupt) {
 		t.Errorf("a low water above the offset is written: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -18,8 +19,8 @@ import (
 // their own, and what came of it. It belongs to the lane.
 type checkpoints struct {
 	*kit
-	commit     *turn // under way beside the turns (at_least_once)
-	committed  chan *turn
+	commit     *turn.Turn // under way beside the turns (at_least_once)
+	committed  chan *turn.Turn
 	unanswered unanswered
 	refusals   int    // commits in a row of which none was taken
 	refusedFor string // what the log says of them
@@ -31,20 +32,20 @@ func (cs *checkpoints) begin(ps []*partition, stay membership) {
 	if cs.cfg.Guarantee != AtLeastOnce || cs.commit != nil {
 		return
 	}
-	t := &turn{kit: cs.kit, plain: true, member: stay.Member(), began: time.Now()}
-	if !t.member.Valid() {
+	t := &turn.Turn{Env: cs.turnEnv(), Plain: true, Member: stay.Member(), Began: time.Now()}
+	if !t.Member.Valid() {
 		return
 	}
-	if t.parts = cs.stale(ps); len(t.parts) > 0 {
+	if t.Parts = cs.stale(ps); len(t.Parts) > 0 {
 		cs.commit = t
-		t.start(cs.committed)
+		t.Start(cs.until, cs.wg, cs.committed)
 	}
 }
 
 // stale takes the checkpoints that have moved on and have not been written for some time.
 // In exactly_once those of partitions that are in a turn go with it.
-func (cs *checkpoints) stale(ps []*partition) []*part {
-	var out []*part
+func (cs *checkpoints) stale(ps []*partition) []*turn.Part {
+	var out []*turn.Part
 	for _, p := range ps {
 		if !p.live() || p.Undecided() > 0 && cs.cfg.Guarantee != AtLeastOnce || time.Since(p.writing.tried) < cs.interval() {
 			continue
@@ -66,11 +67,11 @@ func (cs *checkpoints) stale(ps []*partition) []*part {
 }
 
 // of is the checkpoint of a partition that is to be written; nil: the group has it.
-func (cs *checkpoints) of(p *partition) *part {
+func (cs *checkpoints) of(p *partition) *turn.Part {
 	if pt := p.prepareCommit(); pt != nil || !cs.unanswered.mayArrive() {
 		return pt
 	}
-	return &part{p: p, Part: &pending.Part{To: p.Marks().Committed}}
+	return p.part(&pending.Part{To: p.Marks().Committed})
 }
 
 // slowestCommits is how far apart checkpoints are tried when they are refused again and again.
@@ -83,63 +84,63 @@ func (cs *checkpoints) interval() time.Duration {
 
 // conclude notes what became of the checkpoints that were written beside turns. It reports whether the
 // coordinator has not answered for a session.
-func (cs *checkpoints) conclude(t *turn) (silent bool) {
+func (cs *checkpoints) conclude(t *turn.Turn) (silent bool) {
 	cs.commit = nil
 	cs.counters.turn(t)
 	cs.unanswered.note(t)
-	if t.outcome == outcomeDone {
+	if t.Outcome == turn.Done {
 		cs.wrote(t)
 	} else {
-		t.outcome = outcomeAborted // it has no say in what is delivered
+		t.Outcome = turn.Aborted // it has no say in what is delivered
 	}
 	return cs.unanswered.lasts() > cs.cfg.SessionTimeout
 }
 
 // wrote takes in that checkpoints were written, but for those that were refused each for itself.
-func (cs *checkpoints) wrote(t *turn) {
+func (cs *checkpoints) wrote(t *turn.Turn) {
 	now := time.Now()
-	for _, pt := range t.tried {
-		if t.refused[pt] != nil {
+	for _, pt := range t.Tried {
+		if t.Refused[pt] != nil {
 			continue
 		}
-		if pt.p.Undecided() == 0 {
-			pt.p.answeredAt = now
+		if partitionOf(pt).Undecided() == 0 {
+			partitionOf(pt).answeredAt = now
 		}
-		pt.p.wasWritten(now)
+		partitionOf(pt).wasWritten(now)
 		if len(pt.Items) > 0 { // nothing had to be written for them
-			pt.p.err = nil
-			pt.p.Settle(pt.Part)
-			pt.p.Committed(pt.Part)
-			cs.counters.effects(pt.p)
+			partitionOf(pt).err = nil
+			partitionOf(pt).Settle(pt.Part)
+			partitionOf(pt).Committed(pt.Part)
+			cs.counters.effects(partitionOf(pt))
 			continue
 		}
-		pt.p.Wrote(pt.Part)
+		partitionOf(pt).Wrote(pt.Part)
 	}
 }
 
 // refused takes in which checkpoints were not written, and returns the topics that brokers do not know any more.
 // The others wait for their next time, which comes less often when all are refused.
-func (cs *checkpoints) refused(t *turn) (gone map[string]error) {
-	if t.outcome == outcomeUnknown {
+func (cs *checkpoints) refused(t *turn.Turn) (gone map[string]error) {
+	if t.Outcome == turn.Unknown {
 		return nil
 	}
-	if t.outcome == outcomeAborted {
+	if t.Outcome == turn.Aborted {
 		cs.refusals++
 	} else {
 		cs.refusals = 0
 	}
 	gone = map[string]error{}
-	for _, pt := range t.tried {
-		err := t.err
-		if t.outcome == outcomeDone {
-			err = t.refused[pt]
+	for _, pt := range t.Tried {
+		err := t.Err
+		if t.Outcome == turn.Done {
+			err = t.Refused[pt]
 		}
-		if err == nil || pt.p.dropped {
+		if err == nil || partitionOf(pt).dropped {
 			continue
 		}
-		pt.p.writing.tried, pt.p.writing.err = time.Now(), err
+		partitionOf(pt).writing.tried, partitionOf(pt).writing.err = time.Now(), err
 		if kafka.IsAny(err, kerr.UnknownTopicID, kerr.InconsistentTopicID) { // by name it is the coordinator that does not know it
-			gone[pt.p.tp.Topic] = err
+			gone[pt.TP.Topic] = err
 		}
 	}
 	cs.tellRefused(t)
@@ -147,20 +148,20 @@ func (cs *checkpoints) refused(t *turn) (gone map[string]error) {
 }
 
 // tellRefused logs why checkpoints were not written, when that is news.
-func (cs *checkpoints) tellRefused(t *turn) {
-	said := codeOf(t.err)
-	if t.err == nil {
+func (cs *checkpoints) tellRefused(t *turn.Turn) {
+	said := codeOf(t.Err)
+	if t.Err == nil {
 		cs.refusedFor = ""
 	}
-	if t.err == nil || said == cs.refusedFor {
+	if t.Err == nil || said == cs.refusedFor {
 		return
 	}
 	cs.refusedFor = said
 	level := slog.LevelWarn
-	if kafka.VerdictOf(t.err) == kafka.Refused && len(t.refused) == 0 {
+	if kafka.VerdictOf(t.Err) == kafka.Refused && len(t.Refused) == 0 {
 		level = slog.LevelInfo // every rebalance refuses some
 	}
-	cs.log.Log(context.Background(), level, "checkpoints were not written; they are tried again", "partitions", len(t.tried), "error", t.err)
+	cs.log.Log(context.Background(), level, "checkpoints were not written; they are tried again", "partitions", len(t.Tried), "error", t.Err)
 }
 
 // codeOf is what the broker has answered, without the partition that it was about.
@@ -190,24 +191,24 @@ func (cs *checkpoints) tellOverdue(ps []*partition) {
 // last writes the checkpoints of partitions that are about to be given up, so that
 // their next owner has little or nothing to do again.
 func (cs *checkpoints) last(ctx context.Context, ps []*partition, stay membership) {
-	t := &turn{kit: cs.kit, plain: true, member: stay.Member()}
+	t := &turn.Turn{Env: cs.turnEnv(), Plain: true, Member: stay.Member()}
 	for _, p := range ps {
 		if !p.live() {
 			continue
 		}
 		if pt := cs.of(p); pt != nil {
-			t.parts = append(t.parts, pt)
+			t.Parts = append(t.Parts, pt)
 		}
 	}
-	if len(t.parts) == 0 || !t.member.Valid() {
+	if len(t.Parts) == 0 || !t.Member.Valid() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout/2)
 	defer cancel()
-	t.tried = t.parts
+	t.Tried = t.Parts
 	cs.commitLast(ctx, t, stay)
-	if t.outcome != outcomeDone {
-		cs.log.Warn("the last checkpoints were not written; their next owner repeats some work", "error", t.err)
+	if t.Outcome != turn.Done {
+		cs.log.Warn("the last checkpoints were not written; their next owner repeats some work", "error", t.Err)
 		return
 	}
 	cs.wrote(t)
@@ -217,13 +218,13 @@ func (cs *checkpoints) last(ctx context.Context, ps []*partition, stay membershi
 // In at_least_once what is not written comes again, so a rebalance is waited for that goes on for some
 // ms. The partitions are ours until then: the member's callbacks, which would give them up, wait for
 // the lane.
-func (cs *checkpoints) commitLast(ctx context.Context, t *turn, stay membership) {
+func (cs *checkpoints) commitLast(ctx context.Context, t *turn.Turn, stay membership) {
 	for try := 0; ; try++ {
-		cs.coordinator.Retry(ctx, func() error { return t.commitPlain(ctx) })
-		rebalances := kafka.IsAny(t.err, kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.StaleMemberEpoch)
+		cs.coordinator.Retry(ctx, func() error { return t.CommitPlain(ctx) })
+		rebalances := kafka.IsAny(t.Err, kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.StaleMemberEpoch)
 		if !rebalances || cs.cfg.Guarantee != AtLeastOnce || !wait.For(ctx, wait.Growing(try, 10*time.Millisecond, 200*time.Millisecond)) {
 			return
 		}
-		t.member = stay.Member()
+		t.Member = stay.Member()
 	}
 }

@@ -2,16 +2,13 @@ package processor
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"iter"
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/retention"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -20,21 +17,6 @@ type excerpt struct {
 	*retention.Excerpt
 	since  time.Time // when the lane got it
 	waited bool      // what is due could go before it, since no quota kept that waiting
-}
-
-// copies are what a part of a turn appends to the partition: it carries what they are copied from.
-type copies struct {
-	of   *excerpt
-	list []original
-	done retention.Copied
-}
-
-// original is a record that is carried.
-type original struct {
-	from    *kgo.Record
-	written []kgo.RecordHeader // as it was written first
-	as      topics.Copy
-	item    pending.Item // what was learned of the copy
 }
 
 // errNotNow means that a partition is not here, or that nothing of it can be carried for the time being.
@@ -49,50 +31,39 @@ const (
 
 // copies makes a part of an excerpt that waits, if there is nothing else to do for its partition, and the last turn has
 // taken all that was due; or if it has waited for some time.
-func (ts *turns) copies(ps []*partition, now int64) *part {
+func (ts *turns) copies(ps []*partition, now int64) *turn.Part {
 	x := ts.excerpt
 	if x == nil || ts.quota.Lasts() {
 		return nil
 	}
 	p := x.here(ps)
 	if !(pending.Carrying{Partition: p.Partition}).May() {
-		ts.copied(x, retention.Copied{Err: errNotNow})
+		ts.copied(x.Excerpt, retention.Copied{Err: errNotNow})
 		return nil
 	}
 	if (ts.full || p.wants(now) > 0) && !(x.waited && x.overdue()) {
 		x.waited = true
 		return nil
 	}
-	c, carrying := &copies{of: x}, pending.Carrying{Partition: p.Partition}
+	c, carrying := &turn.Copies{Of: x.Excerpt}, pending.Carrying{Partition: p.Partition}
 	for _, r := range x.Records {
-		if len(c.list) >= min(x.Most, ts.selection.batch.records) || c.done.Bytes >= min(copiesBytes, ts.selection.batch.bytes) {
+		if len(c.List) >= min(x.Most, ts.selection.batch.records) || c.Done.Bytes >= min(copiesBytes, ts.selection.batch.bytes) {
 			break
 		}
-		c.done.Read++
+		c.Done.Read++
 		if written, as, is := carrying.Copy(r); is && as.Due-now > x.Spares {
-			c.list = append(c.list, original{from: r, written: written, as: as})
-			c.done.Bytes += int64(topics.RecordSize(r.Key, r.Value, r.Headers))
+			c.List = append(c.List, turn.Original{From: r, Written: written, As: as})
+			c.Done.Bytes += int64(topics.RecordSize(r.Key, r.Value, r.Headers))
 		}
 	}
-	if len(c.list) == 0 {
-		ts.copied(x, c.done)
+	if len(c.List) == 0 {
+		ts.copied(x.Excerpt, c.Done)
 		return nil
 	}
-	pt := p.part(carrying.Take(c.made()))
-	pt.copies, p.copying = c, true
-	pt.p.Begin()
+	pt := p.part(carrying.Take(c.Made()))
+	pt.Copies, p.copying = c, true
+	partitionOf(pt).Begin()
 	return pt
-}
-
-// made are the copies of a list.
-func (cs *copies) made() iter.Seq[topics.Copy] {
-	return func(yield func(topics.Copy) bool) {
-		for i := range cs.list {
-			if !yield(cs.list[i].as) {
-				return
-			}
-		}
-	}
 }
 
 // take takes an excerpt over from the carrier, or answers what it asks.
@@ -103,9 +74,9 @@ func (ts *turns) take(from *retention.Excerpt, ps []*partition) {
 		return
 	}
 	if p := x.here(ps); p != nil {
-		ts.copied(x, retention.Copied{Wanted: pending.Carrying{Partition: p.Partition}.Wanted(x.From, x.UpTo, x.Most)})
+		ts.copied(x.Excerpt, retention.Copied{Wanted: pending.Carrying{Partition: p.Partition}.Wanted(x.From, x.UpTo, x.Most)})
 	} else {
-		ts.copied(x, retention.Copied{Err: errNotNow})
+		ts.copied(x.Excerpt, retention.Copied{Err: errNotNow})
 	}
 }
 
@@ -120,7 +91,7 @@ func (x *excerpt) here(ps []*partition) *partition {
 // giveBack gives an excerpt back to the carrier whose partition is not live here, also while there are no turns: it has others to carry.
 func (ts *turns) giveBack(ps []*partition) {
 	if x := ts.excerpt; x != nil && x.here(ps) == nil {
-		ts.copied(x, retention.Copied{Err: errNotNow})
+		ts.copied(x.Excerpt, retention.Copied{Err: errNotNow})
 	}
 }
 
@@ -128,41 +99,41 @@ func (ts *turns) giveBack(ps []*partition) {
 func (x *excerpt) overdue() bool { return x != nil && time.Since(x.since) >= copiesPatience }
 
 // copied tells the carrier what became of the excerpt.
-func (ts *turns) copied(x *excerpt, what retention.Copied) {
+func (ts *turns) copied(x *retention.Excerpt, what retention.Copied) {
 	ts.excerpt = nil
 	x.Answer <- what
 }
 
 // concludeCopies takes in what became of the copies of a turn.
-func (ts *turns) concludeCopies(t *turn) {
-	for _, pt := range t.parts {
-		if pt.copies == nil {
+func (ts *turns) concludeCopies(t *turn.Turn) {
+	for _, pt := range t.Parts {
+		if pt.Copies == nil {
 			continue
 		}
-		pt.p.copying = false
-		tried, c := slices.Contains(t.tried, pt), pt.copies
-		happened := tried && t.outcome == outcomeDone && t.refused[pt] == nil
-		switch carrying := (pending.Carrying{Partition: pt.p.Partition}); {
-		case tried && t.outcome == outcomeUnknown: // it starts over
-		case happened, tried && ts.cfg.Guarantee == AtLeastOnce && t.settled:
-			carrying.Done(t.ownEnds[pt])
-		case tried && ts.cfg.Guarantee == AtLeastOnce && t.err != nil:
-			pt.p.unsureSince = time.Now() // some may be appended yet
+		partitionOf(pt).copying = false
+		tried, c := slices.Contains(t.Tried, pt), pt.Copies
+		happened := tried && t.Outcome == turn.Done && t.Refused[pt] == nil
+		switch carrying := (pending.Carrying{Partition: partitionOf(pt).Partition}); {
+		case tried && t.Outcome == turn.Unknown: // it starts over
+		case happened, tried && ts.cfg.Guarantee == AtLeastOnce && t.Settled:
+			carrying.Done(t.OwnEnds[pt])
+		case tried && ts.cfg.Guarantee == AtLeastOnce && t.Err != nil:
+			partitionOf(pt).unsureSince = time.Now() // some may be appended yet
 		default:
 			carrying.Done(0)
 		}
 		if happened {
-			ts.copied(c.of, c.done)
+			ts.copied(c.Of, c.Done)
 			continue
 		}
-		what := retention.Copied{Err: cmp.Or(t.err, errNotNow)}
-		if i := slices.IndexFunc(t.held, func(h heldPart) bool { return h.part == pt }); i >= 0 {
-			what.Err = t.held[i].why
+		what := retention.Copied{Err: cmp.Or(t.Err, errNotNow)}
+		if i := slices.IndexFunc(t.Held, func(h turn.Held) bool { return h.Part == pt }); i >= 0 {
+			what.Err = t.Held[i].Why
 		}
-		if t.copyRefused != nil {
-			what = retention.Copied{Err: t.copyRefused, Refused: &c.list[0].from.Offset}
+		if t.CopyRefused != nil {
+			what = retention.Copied{Err: t.CopyRefused, Refused: &c.List[0].From.Offset}
 		}
-		ts.copied(c.of, what)
+		ts.copied(c.Of, what)
 	}
 }
 
@@ -173,29 +144,4 @@ func (p *partition) learnCopies(high int64, asked time.Time) {
 	}
 	p.unsureSince = time.Time{}
 	pending.Carrying{Partition: p.Partition}.Done(high)
-}
-
-// render renders the copies of a part: all that its topic takes.
-func (cs *copies) render(ctx context.Context, r *renderer, pt *part) error {
-	t, st, err := r.delayTopic(ctx, pt.p)
-	if err != nil {
-		return err
-	}
-	cs.done.Copies, cs.done.Bytes, cs.done.Unfit = 0, 0, nil
-	for i := range cs.list {
-		c, out := &cs.list[i], r.newRecord()
-		out.Topic, out.Partition, out.Key, out.Value = t.Name, pt.p.tp.Partition, c.from.Key, c.from.Value
-		at := len(r.headers)
-		r.headers, r.buf = topics.AppendCopy(r.headers, c.written, pt.p.mark, c.as, r.buf)
-		out.Headers = r.headers[at:len(r.headers):len(r.headers)]
-		size := topics.RecordSize(out.Key, out.Value, out.Headers)
-		if _, ok := r.fits(out, size, st); !ok {
-			r.drop(out)
-			cs.done.Unfit = &c.from.Offset
-			continue
-		}
-		cs.done.Copies, cs.done.Bytes = cs.done.Copies+1, cs.done.Bytes+int64(size)
-		r.outputs = append(r.outputs, output{rec: out, kind: outCopy, item: &c.item, part: pt, size: size})
-	}
-	return nil
 }

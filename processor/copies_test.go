@@ -15,6 +15,7 @@ import (
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/retention"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -39,9 +40,9 @@ func newCopyist(t *testing.T, tune ...func(*Config)) *copyist {
 	c.log = append(c.log, req(3, testNow, "orders"))
 	l.read(t, c.p, testNow, c.log...)
 	pt := c.p.take(testNow, nil, 10, anyBytes)
-	l.turns.settle(&turn{kit: &l.kit, tried: []*part{pt}}) // it is delivered, so O has passed all
+	l.turns.settle(&turn.Turn{Env: l.turnEnv(), Tried: []*turn.Part{pt}}) // it is delivered, so O has passed all
 	if l.cfg.Guarantee == AtLeastOnce {
-		l.checkpoints.wrote(&turn{kit: &l.kit, tried: []*part{c.p.prepareCommit()}})
+		l.checkpoints.wrote(&turn.Turn{Env: l.turnEnv(), Tried: []*turn.Part{c.p.prepareCommit()}})
 	}
 	return c
 }
@@ -69,7 +70,7 @@ func (x *excerpt) answered(t *testing.T) retention.Copied {
 func (c *copyist) overdue(x *excerpt) { x.since, x.waited = time.Now().Add(-copiesPatience), true }
 
 // turn has the copies that wait carried out in a turn, with other parts of it.
-func (c *copyist) turn(others ...*part) *turn {
+func (c *copyist) turn(others ...*turn.Part) *turn.Turn {
 	c.t.Helper()
 	pt := c.l.turns.copies(c.l.order, testNow)
 	if pt == nil {
@@ -79,19 +80,21 @@ func (c *copyist) turn(others ...*part) *turn {
 	if c.l.cfg.Guarantee == AtLeastOnce {
 		id = ""
 	}
-	tn := &turn{
-		kit: &c.l.kit, parts: append(others, pt), member: someone, began: time.Now(), cancel: func() {},
-		producer: producer.New(c.l.producers.config(id, nil)), render: &renderer{kit: &c.l.kit},
+	tn := &turn.Turn{
+		Env: c.l.turnEnv(), Parts: append(others, pt), Member: someone, Began: time.Now(), Cancel: func() {},
+		Producer: producer.New(c.l.producers.config(id, nil)), Renderer: &turn.Renderer{Env: c.l.turnEnv()},
 	}
-	c.t.Cleanup(tn.producer.Close)
-	if err := tn.producer.Renew(c.t.Context()); err != nil {
+	c.t.Cleanup(tn.Producer.Close)
+	if err := tn.Producer.Renew(c.t.Context()); err != nil {
 		c.t.Fatal(err)
 	}
 	c.w.take()
 	return tn
 }
 
-func (c *copyist) conclude(tn *turn) { c.l.turns.conclude(c.t.Context(), c.l.order, tn, outsider{}) }
+func (c *copyist) conclude(tn *turn.Turn) {
+	c.l.turns.conclude(c.t.Context(), c.l.order, tn, outsider{})
+}
 
 // What is pending is copied, all else is passed over; L stays where it was until the copies have been read, and then goes on.
 func TestCopies(t *testing.T) {
@@ -101,9 +104,9 @@ func TestCopies(t *testing.T) {
 			x := c.excerpt(10)
 			tn := c.turn()
 			equal(t, "what is due while it goes on", c.p.wants(testNow), 0)
-			tn.run(t.Context())
+			tn.Run(t.Context())
 			c.conclude(tn)
-			equal(t, "outcome", tn.outcome, outcomeDone)
+			equal(t, "outcome", tn.Outcome, turn.Done)
 			got := x.answered(t)
 			equal(t, "read", got.Read, 4)
 			equal(t, "copies", got.Copies, 3)
@@ -113,13 +116,13 @@ func TestCopies(t *testing.T) {
 			}
 			equal(t, "L", c.p.prepareCommitLow(), 0)
 			end := int64(4)
-			for i := range tn.render.outputs {
-				r := *tn.render.outputs[i].rec
+			for i := range tn.Renderer.Outputs {
+				r := *tn.Renderer.Outputs[i].Record
 				r.Offset = int64(4 + i)
 				end = r.Offset + 1
 				c.l.read(t, c.p, testNow, &r)
 			}
-			c.l.read(t, c.p, testNow, control(tn.ownEnds[tn.parts[0]]))
+			c.l.read(t, c.p, testNow, control(tn.OwnEnds[tn.Parts[0]]))
 			equal(t, "copies", end, 7)
 			equal(t, "pending", c.p.Pending(), 3)
 			if low := c.p.prepareCommitLow(); low < 4 {
@@ -147,14 +150,14 @@ func TestCopiesGiveWay(t *testing.T) {
 	}
 	c.overdue(x)
 	pt := c.l.turns.copies(c.l.order, testNow)
-	if pt == nil || len(pt.copies.list) != 2 {
+	if pt == nil || len(pt.Copies.List) != 2 {
 		t.Fatalf("%+v", pt)
 	}
 	equal(t, "what is due while it goes on", c.p.wants(testNow), 0)
 	if _, is := c.p.nextDue(); is {
 		t.Error("the lane waits for what it does not deliver")
 	}
-	c.l.turns.concludeCopies(&turn{kit: &c.l.kit, parts: []*part{pt}, tried: []*part{pt}, outcome: outcomeAborted, err: kerr.RebalanceInProgress})
+	c.l.turns.concludeCopies(&turn.Turn{Env: c.l.turnEnv(), Parts: []*turn.Part{pt}, Tried: []*turn.Part{pt}, Outcome: turn.Aborted, Err: kerr.RebalanceInProgress})
 	equal(t, "what is due then", c.p.wants(testNow), 1)
 	if got := x.answered(t); !errors.Is(got.Err, kerr.RebalanceInProgress) || got.Refused != nil {
 		t.Errorf("%+v", got)
@@ -193,7 +196,7 @@ func TestCopiesGivenUp(t *testing.T) {
 			return c.l.order
 		},
 		"a turn is under way": func(c *copyist) []*partition {
-			c.l.turns.inFlight = &turn{}
+			c.l.turns.inFlight = &turn.Turn{}
 			c.p.phase = PhaseStopped
 			return c.l.order
 		},
@@ -230,10 +233,10 @@ func TestCopiesAreABatch(t *testing.T) {
 		c.excerpt(10)
 		c.l.selection.batch = most
 		tn := c.turn()
-		equal(t, "copies", len(tn.parts[0].copies.list), 2)
-		tn.run(t.Context())
-		equal(t, "records", tn.brought().records, 2)
-		tn.sending, tn.patience = c.l.cfg.TurnTimeout, againAndAgain
+		equal(t, "copies", len(tn.Parts[0].Copies.List), 2)
+		tn.Run(t.Context())
+		equal(t, "records", batchOf(tn).records, 2)
+		tn.Sending, tn.Patience = c.l.cfg.TurnTimeout, againAndAgain
 		c.conclude(tn)
 		equal(t, "records of a batch", c.l.selection.batch.records, 1)
 	}
@@ -246,8 +249,8 @@ func TestCopiesBesideFullTurns(t *testing.T) {
 	x := c.excerpt(10)
 	p := producer.New(c.l.producers.config("me-0", nil))
 	t.Cleanup(p.Close)
-	c.l.producers.list, c.l.producers.renderers = []*producer.Producer{p}, [2]*renderer{{kit: &c.l.kit}, {kit: &c.l.kit}}
-	c.l.turns.inFlight = &turn{full: true}
+	c.l.producers.list, c.l.producers.renderers = []*producer.Producer{p}, [2]*turn.Renderer{{}, {}}
+	c.l.turns.inFlight = &turn.Turn{Full: true}
 	x.since = time.Now().Add(-copiesPatience)
 	c.l.turns.begin(c.l.order, testNow, outsider{})
 	equal(t, "nothing is rendered ahead of copies that have waited", c.l.turns.ahead == nil, true)
@@ -282,10 +285,10 @@ func TestCopiesRefused(t *testing.T) {
 		}
 		return resp, nil
 	})
-	tn.run(t.Context())
+	tn.Run(t.Context())
 	c.conclude(tn)
-	equal(t, "outcome", tn.outcome, outcomeAborted)
-	equal(t, "blamed", len(tn.blamed), 0)
+	equal(t, "outcome", tn.Outcome, turn.Aborted)
+	equal(t, "blamed", len(tn.Blamed), 0)
 	equal(t, "narrowing", c.l.selection.narrowing, false)
 	got := x.answered(t)
 	if !errors.Is(got.Err, kerr.InvalidRecord) || got.Refused == nil || *got.Refused != 0 {
@@ -303,17 +306,17 @@ func TestCopiesSuspectedGoAlone(t *testing.T) {
 		x := c.excerpt(10)
 		x.Suspect = suspect
 		c.overdue(x)
-		tn := &turn{kit: &c.l.kit}
+		tn := &turn.Turn{Env: c.l.turnEnv()}
 		c.l.turns.gather(tn, []*partition{c.p, second}, testNow)
-		equal(t, "parts", len(tn.parts), parts)
-		if last := tn.parts[len(tn.parts)-1]; last.copies == nil {
+		equal(t, "parts", len(tn.Parts), parts)
+		if last := tn.Parts[len(tn.Parts)-1]; last.Copies == nil {
 			t.Error("nothing is carried")
 		}
 	}
 }
 
 // livePart is a part with nothing of the partition in it, as of another one.
-func livePart(t *testing.T, l *lane) *part {
+func livePart(t *testing.T, l *lane) *turn.Part {
 	t.Helper()
 	p := l.order[0]
 	pt := p.take(testNow, nil, 10, anyBytes)
@@ -331,9 +334,9 @@ func TestCopiesTooLarge(t *testing.T) {
 	c.l.targets.Of([]byte(testTopic)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: int32(size + topics.BatchOverhead), Inflates: true}})
 	x := c.excerpt(10)
 	tn := c.turn()
-	tn.run(t.Context())
+	tn.Run(t.Context())
 	c.conclude(tn)
-	equal(t, "outcome", tn.outcome, outcomeDone)
+	equal(t, "outcome", tn.Outcome, turn.Done)
 	if got := x.answered(t); got.Err != nil || got.Copies != 0 || got.Unfit == nil || *got.Unfit != 2 || got.Read != 4 {
 		t.Errorf("%+v", got)
 	}
@@ -348,7 +351,7 @@ func TestCopiesHeld(t *testing.T) {
 	c.l.targets.Of([]byte(testTopic)).State.Store(&targets.State{Status: targets.Troubled, Why: "no leader"})
 	x := c.excerpt(10)
 	tn := c.turn()
-	tn.run(t.Context())
+	tn.Run(t.Context())
 	c.conclude(tn)
 	if got := x.answered(t); got.Err == nil || !strings.Contains(got.Err.Error(), "no leader") || got.Copies != 0 {
 		t.Errorf("%+v", got)
@@ -364,7 +367,7 @@ func TestCopiesUnanswered(t *testing.T) {
 	c := newCopyist(t, func(c *Config) { c.Guarantee = AtLeastOnce })
 	x := c.excerpt(10)
 	tn := c.turn()
-	c.conclude(&turn{kit: tn.kit, parts: tn.parts, tried: tn.parts, outcome: outcomeAborted, err: errors.New("records not acknowledged"), cancel: func() {}, render: tn.render})
+	c.conclude(&turn.Turn{Env: tn.Env, Parts: tn.Parts, Tried: tn.Parts, Outcome: turn.Aborted, Err: errors.New("records not acknowledged"), Cancel: func() {}, Renderer: tn.Renderer})
 	if got := x.answered(t); got.Err == nil || !strings.Contains(got.Err.Error(), "not acknowledged") {
 		t.Errorf("%+v", got)
 	}

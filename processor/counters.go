@@ -10,6 +10,7 @@ import (
 	"github.com/duewheel/duewheel/processor/histogram"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/telling"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -46,7 +47,7 @@ func newCounters(names []string, log *slog.Logger) *counters {
 	for _, e := range countedEffects {
 		c.cancels.add(e.String(), 0)
 	}
-	for _, o := range []outcome{outcomeDone, outcomeAborted, outcomeUnknown} {
+	for _, o := range []turn.Outcome{turn.Done, turn.Aborted, turn.Unknown} {
 		c.turns.add(o.String(), 0)
 	}
 	for _, what := range []string{"written", "refused", "unknown"} {
@@ -82,32 +83,32 @@ func (l *labelled) snapshot() map[string]int64 {
 }
 
 // turn counts a turn that was decided.
-func (c *counters) turn(t *turn) {
-	if t.plain {
+func (c *counters) turn(t *turn.Turn) {
+	if t.Plain {
 		c.checkpoint(t)
 		return
 	}
-	if len(t.tried) == 0 {
+	if len(t.Tried) == 0 {
 		return
 	}
-	c.turns.add(t.outcome.String(), 1)
-	if len(t.joining) > 0 {
+	c.turns.add(t.Outcome.String(), 1)
+	if len(t.Joining) > 0 {
 		c.joined.Add(1)
-		if len(t.lasts()) < len(t.tried) {
+		if len(t.Lasts()) < len(t.Tried) {
 			c.chained.Add(1)
 		}
 	}
-	c.turnTime.Observe(time.Since(t.began), 1)
+	c.turnTime.Observe(time.Since(t.Began), 1)
 }
 
 // checkpoint counts the checkpoints of a commit outside of transactions.
-func (c *counters) checkpoint(t *turn) {
-	for _, pt := range t.lasts() {
+func (c *counters) checkpoint(t *turn.Turn) {
+	for _, pt := range t.Lasts() {
 		became := "written"
 		switch {
-		case t.outcome == outcomeUnknown:
+		case t.Outcome == turn.Unknown:
 			became = "unknown"
-		case t.outcome == outcomeAborted || t.refused[pt] != nil:
+		case t.Outcome == turn.Aborted || t.Refused[pt] != nil:
 			became = "refused"
 		}
 		c.checkpoints.add(became, 1)
@@ -126,33 +127,33 @@ func (c *counters) effects(p *partition) {
 
 // outputs counts what a turn has delivered. Records of one target that could be delivered
 // from the same ms on are observed together.
-func (c *counters) outputs(t *turn) {
-	answered := t.answered.UnixMilli()
-	outs := t.render.outputs
+func (c *counters) outputs(t *turn.Turn) {
+	answered := t.Answered.UnixMilli()
+	outs := t.Renderer.Outputs
 	for i := 0; i < len(outs); {
 		o := &outs[i]
 		n := 1
-		switch o.kind {
-		case outDeadLetter:
-			c.deadLetters.Add(o.part.p.tp, o.offset, o.refusal, o.cut, t.answered)
-			if o.refusal.Code == topics.CodeTooLate && o.refusal.Header == o.part.p.Route.Header(topics.HeaderReplace) {
+		switch o.Kind {
+		case turn.OutDeadLetter:
+			c.deadLetters.Add(o.Part.TP, o.Offset, o.Refusal, o.Cut, t.Answered)
+			if o.Refusal.Code == topics.CodeTooLate && o.Refusal.Header == partitionOf(o.Part).Route.Header(topics.HeaderReplace) {
 				c.cancels.add(pending.EffectTooLate.String(), 1) // it has no effect of its own that could be counted
 			}
-		case outRetry:
+		case turn.OutRetry:
 			c.retried.Add(1)
-		case outCopy:
-			o.part.p.stats.carried.Add(1)
-		case outAudit:
-			c.audited[o.event].Add(1)
-		case outDelivered:
-			for i+n < len(outs) && outs[i+n].kind == outDelivered && outs[i+n].target == o.target && outs[i+n].since == o.since && outs[i+n].part == o.part {
+		case turn.OutCopy:
+			partitionOf(o.Part).stats.carried.Add(1)
+		case turn.OutAudit:
+			c.audited[o.Event].Add(1)
+		case turn.OutDelivered:
+			for i+n < len(outs) && outs[i+n].Kind == turn.OutDelivered && outs[i+n].Target == o.Target && outs[i+n].Since == o.Since && outs[i+n].Part == o.Part {
 				n++
 			}
-			late := max(time.Duration(answered-o.since)*time.Millisecond, 0)
-			o.target.Counts.Lateness.Observe(late, int64(n))
-			o.target.Counts.Delivered.Add(int64(n))
-			o.target.Succeeded()
-			o.part.p.stats.delivered.Add(int64(n))
+			late := max(time.Duration(answered-o.Since)*time.Millisecond, 0)
+			o.Target.Counts.Lateness.Observe(late, int64(n))
+			o.Target.Counts.Delivered.Add(int64(n))
+			o.Target.Succeeded()
+			partitionOf(o.Part).stats.delivered.Add(int64(n))
 		}
 		i += n
 	}

@@ -4,24 +4,25 @@ import (
 	"context"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/turn"
 )
 
 // turnDecided acts on what became of the turn in flight.
-func (l *lane) turnDecided(ctx context.Context, t *turn) {
+func (l *lane) turnDecided(ctx context.Context, t *turn.Turn) {
 	l.turns.conclude(ctx, l.order, t, l.membership)
-	if t.outcome == outcomeUnknown {
-		l.log.Warn("turn with unknown outcome; its partitions start over from their checkpoints", "error", t.err, "partitions", len(t.tried))
+	if t.Outcome == turn.Unknown {
+		l.log.Warn("turn with unknown outcome; its partitions start over from their checkpoints", "error", t.Err, "partitions", len(t.Tried))
 		l.dropUnknown(ctx, t)
 	}
-	if t.plain {
+	if t.Plain {
 		l.restartTopics(ctx, l.checkpoints.refused(t))
 	}
 }
 
 // commitDecided acts on what became of the checkpoints that were written beside turns.
-func (l *lane) commitDecided(ctx context.Context, t *turn) {
+func (l *lane) commitDecided(ctx context.Context, t *turn.Turn) {
 	if silent := l.checkpoints.conclude(t); silent && !l.turns.stopping {
-		l.endMembership(ctx, t.err)
+		l.endMembership(ctx, t.Err)
 		return
 	}
 	l.restartTopics(ctx, l.checkpoints.refused(t))
@@ -30,23 +31,23 @@ func (l *lane) commitDecided(ctx context.Context, t *turn) {
 // dropUnknown drops what was remembered of the partitions of a turn that may or may not have
 // happened. A plain commit that was not answered ends the membership as well, because a late
 // copy of it must find its generation gone.
-func (l *lane) dropUnknown(ctx context.Context, t *turn) {
-	if l.checkpoints.commit != nil && !t.plain {
+func (l *lane) dropUnknown(ctx context.Context, t *turn.Turn) {
+	if l.checkpoints.commit != nil && !t.Plain {
 		l.awaitTurn(ctx) // a checkpoint that is on its way must not arrive after the partition's restore
 	}
 	var tps []kafka.TopicPartition
-	for _, pt := range t.lasts() {
-		if !pt.p.dropped { // else it was lost meanwhile
-			tps = append(tps, pt.p.tp)
+	for _, pt := range t.Lasts() {
+		if !partitionOf(pt).dropped { // else it was lost meanwhile
+			tps = append(tps, pt.TP)
 		}
 	}
 	switch {
 	case l.turns.stopping: // their next owner finds out
 		l.drop(ctx, tps)
-	case t.plain:
-		l.endMembership(ctx, t.err)
+	case t.Plain:
+		l.endMembership(ctx, t.Err)
 	default:
-		t.render.forget()
+		t.Renderer.Forget()
 		rest := l.unknowns.Failed()
 		l.producers.renew(ctx, rest)
 		l.drop(ctx, tps)

@@ -59,7 +59,7 @@
 //  2. pending accepts it: it is pending, late or refused. Its target is looked up meanwhile.
 //  3. What lies beyond the near window goes to the store, and is loaded before it is due.
 //  4. When it is due, selection takes it into the next turn, with the checkpoint that says so.
-//  5. The renderer makes the record for its target, a dead letter, or a retry.
+//  5. The turn's Renderer makes the record for its target, a dead letter, or a retry.
 //  6. The turn opens a transaction: offsets first, then the records, what is told of them in the audit topic, and the decision.
 //  7. turns settles what has happened, repeats what is known not to have, and the lane starts over what is not known.
 //

@@ -11,6 +11,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -71,7 +72,7 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 			claim = true
 		}
 	}
-	env := pending.Env{Route: p.route, Mark: p.mark, Skew: r.cfg.MaxClockSkew.Milliseconds(), Audit: r.cfg.AuditTopic != "", Soon: shortWait.Milliseconds()}
+	env := pending.Env{Route: p.route, Mark: p.mark, Skew: r.cfg.MaxClockSkew.Milliseconds(), Audit: r.cfg.AuditTopic != "", Soon: turn.ShortWait.Milliseconds()}
 	if p.Partition, err = pending.New(env, c, pending.Sighting{End: f.bounds.High, At: r.clock.Now(), Epoch: f.bounds.Epoch}); err != nil {
 		return p, false, p.describe("checkpoint of", err)
 	}

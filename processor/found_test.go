@@ -45,7 +45,7 @@ func TestOldParserFromTheStore(t *testing.T) {
 		l.happened(pt)
 	}
 	equals(t, "parsers", p.Marks().Committed.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1"}, {From: 2, Spec: l.routes[testTopic].Spec()}})
-	equals(t, "delivered", p.take(ms(2000), nil, 10, anyBytes).offsets(), []int64{2, 1})
+	equals(t, "delivered", offsetsIn(p.take(ms(2000), nil, 10, anyBytes)), []int64{2, 1})
 }
 
 // Where records begin to replace what has their id, that holds from O on; where an owner may have refused what lies above, from the end of the log on. It may have at least

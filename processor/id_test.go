@@ -45,7 +45,7 @@ func TestStoreFailsAsAnIDIsLookedUp(t *testing.T) {
 	if pt == nil {
 		return
 	}
-	delivered := pt.offsets()
+	delivered := offsetsIn(pt)
 	l.happened(pt)
 	c := p.Marks().Committed
 	t.Logf("delivered %v; committed O=%d L=%d, pending %d", delivered, c.Offset, c.LowWater, p.Pending())

@@ -12,6 +12,7 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -47,4 +48,13 @@ type kit struct {
 	windowMax   int64                                                             // ms
 	warm        func(kafka.TopicPartition, kafka.TopicID) *standby                // gives away the standby of a partition; nil: there is none
 	advance     func(kafka.TopicPartition, kafka.TopicID, state.Checkpoint) error // brings that up to a checkpoint, as far as it has read
+}
+
+// turnEnv is what a turn works with.
+func (k *kit) turnEnv() *turn.Env {
+	return &turn.Env{
+		AtLeastOnce: k.cfg.Guarantee == AtLeastOnce, Group: k.cfg.Group, Instance: k.cfg.Instance, AuditTopic: k.cfg.AuditTopic,
+		TurnTimeout: k.cfg.TurnTimeout, TransactionTimeout: k.cfg.TransactionTimeout, RetryBackoff: k.cfg.RetryBackoff, RetryBackoffMax: k.cfg.RetryBackoffMax,
+		Clock: k.clock, Targets: k.targets, Coordinator: k.coordinator, Reader: k.reader, Quota: k.quota, Count: k.counters.outputs,
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/retention"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -76,9 +77,9 @@ func newLane(p *Processor, n int) *lane {
 	l.restores, l.catchUps = newRestores(&l.kit), catchUps{log: l.log}
 	l.producers = producers{kit: &l.kit, standing: &l.standing, renewed: make(chan error, 1)}
 	l.selection = newSelection(&l.kit)
-	l.checkpoints = checkpoints{kit: &l.kit, committed: make(chan *turn, 1)}
+	l.checkpoints = checkpoints{kit: &l.kit, committed: make(chan *turn.Turn, 1)}
 	l.turns = turns{
-		kit: &l.kit, producers: &l.producers, selection: &l.selection, checkpoints: &l.checkpoints, decided: make(chan *turn, 1),
+		kit: &l.kit, producers: &l.producers, selection: &l.selection, checkpoints: &l.checkpoints, decided: make(chan *turn.Turn, 1),
 		pace: pace{fixed: p.cfg.TurnInterval, freely: p.cfg.Guarantee == AtLeastOnce},
 	}
 	return l

@@ -13,6 +13,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -169,7 +170,7 @@ func (l *lane) balance(now int64) error {
 }
 
 // offsets are those of the items of a part.
-func (pt *part) offsets() []int64 {
+func offsetsIn(pt *turn.Part) []int64 {
 	if pt == nil {
 		return nil
 	}
@@ -184,12 +185,12 @@ func offsetsOf(pt *pending.Part) (out []int64) {
 }
 
 // happened decides parts, one after the other, as turns that were committed.
-func (l *lane) happened(parts ...*part) {
+func (l *lane) happened(parts ...*turn.Part) {
 	for _, pt := range parts {
-		if pt.p.Undecided() > 0 {
-			pt.p.End()
+		if partitionOf(pt).Undecided() > 0 {
+			partitionOf(pt).End()
 		}
-		tn := &turn{kit: &l.kit, tried: []*part{pt}}
+		tn := &turn.Turn{Env: l.turnEnv(), Tried: []*turn.Part{pt}}
 		if len(pt.Items) == 0 {
 			l.checkpoints.wrote(tn)
 		} else {

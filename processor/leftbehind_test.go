@@ -12,6 +12,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 )
 
 // What a step leaves behind is not in the way of the next one.
@@ -32,7 +33,7 @@ func TestTrialsEndWithATurnThatDoesNotBegin(t *testing.T) {
 	l.membership = outsider{}
 	on := l.targets.Of([]byte("orders"))
 	on.Trying.Store(true)
-	l.turns.ahead = &turn{kit: &l.kit, begin: make(chan bool, 1), trials: []*targets.Target{on}}
+	l.turns.ahead = &turn.Turn{Env: l.turnEnv(), Begin: make(chan bool, 1), Trials: []*targets.Target{on}}
 	l.turns.decided <- l.turns.ahead
 	l.turns.release(l.order, false, l.membership)
 	equal(t, "a turn has it on trial", on.Trying.Load(), false)
@@ -58,7 +59,7 @@ func TestPatienceEndsWithSuccess(t *testing.T) {
 	l.read(t, p, testNow, req(0, ms(0), "orders"))
 	parts, _ := l.selection.records(l.order, testNow)
 	l.turns.timeouts = 3
-	tn := &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, render: &renderer{kit: &l.kit}, began: time.Now()}
+	tn := &turn.Turn{Env: l.turnEnv(), Parts: parts, Tried: parts, Cancel: func() {}, Renderer: &turn.Renderer{Env: l.turnEnv()}, Began: time.Now()}
 	l.turns.inFlight = tn
 	l.turnDecided(t.Context(), tn)
 	equal(t, "turns in a row that ran out of time", l.turns.timeouts, 0)
@@ -72,14 +73,14 @@ func TestEndDoesNotWaitForATurn(t *testing.T) {
 				l := testLane(t)
 				l.turns.stopping, l.cfg.TurnTimeout = true, 10*time.Hour
 				began := time.Now()
-				tn := &turn{kit: &l.kit, plain: name == "commit", outcome: outcomeUnknown, err: kafka.ErrUnanswered, render: &renderer{kit: &l.kit}}
+				tn := &turn.Turn{Env: l.turnEnv(), Plain: name == "commit", Outcome: turn.Unknown, Err: kafka.ErrUnanswered, Renderer: &turn.Renderer{Env: l.turnEnv()}}
 				var once sync.Once
-				if tn.plain {
-					l.checkpoints.commit, tn.cancel = tn, func() { once.Do(func() { l.checkpoints.committed <- tn }) }
+				if tn.Plain {
+					l.checkpoints.commit, tn.Cancel = tn, func() { once.Do(func() { l.checkpoints.committed <- tn }) }
 				} else {
-					l.turns.inFlight, tn.cancel = tn, func() { once.Do(func() { l.turns.decided <- tn }) }
+					l.turns.inFlight, tn.Cancel = tn, func() { once.Do(func() { l.turns.decided <- tn }) }
 				}
-				giveUp := time.AfterFunc(time.Hour, tn.cancel)
+				giveUp := time.AfterFunc(time.Hour, tn.Cancel)
 				l.awaitTurn(t.Context())
 				giveUp.Stop()
 				equal(t, "waited", time.Since(began), l.cfg.ShutdownTimeout/2)
@@ -91,22 +92,22 @@ func TestEndDoesNotWaitForATurn(t *testing.T) {
 
 // Nothing that comes of what was sent for a partition counts once the lane has it no more: it is neither restored nor stopped for it.
 func TestWhatComesForADroppedPartition(t *testing.T) {
-	for name, comes := range map[string]func(ctx context.Context, l *lane, tn *turn){
-		"a turn with unknown outcome": func(ctx context.Context, l *lane, tn *turn) {
-			tn.render = &renderer{kit: &l.kit}
-			tn.outcome, tn.err = outcomeUnknown, kafka.ErrUnanswered
+	for name, comes := range map[string]func(ctx context.Context, l *lane, tn *turn.Turn){
+		"a turn with unknown outcome": func(ctx context.Context, l *lane, tn *turn.Turn) {
+			tn.Renderer = &turn.Renderer{Env: l.turnEnv()}
+			tn.Outcome, tn.Err = turn.Unknown, kafka.ErrUnanswered
 			l.turnDecided(ctx, tn)
 		},
-		"a turn that its coordinator refuses": func(ctx context.Context, l *lane, tn *turn) {
-			tn.outcome, tn.err, tn.refused = outcomeAborted, kerr.OffsetMetadataTooLarge, map[*part]error{tn.parts[0]: kerr.OffsetMetadataTooLarge}
+		"a turn that its coordinator refuses": func(ctx context.Context, l *lane, tn *turn.Turn) {
+			tn.Outcome, tn.Err, tn.Refused = turn.Aborted, kerr.OffsetMetadataTooLarge, map[*turn.Part]error{tn.Parts[0]: kerr.OffsetMetadataTooLarge}
 			l.turnDecided(ctx, tn)
 		},
-		"a commit for a topic that is gone": func(ctx context.Context, l *lane, tn *turn) {
-			tn.plain, tn.outcome, tn.err = true, outcomeAborted, kerr.UnknownTopicID
+		"a commit for a topic that is gone": func(ctx context.Context, l *lane, tn *turn.Turn) {
+			tn.Plain, tn.Outcome, tn.Err = true, turn.Aborted, kerr.UnknownTopicID
 			l.turnDecided(ctx, tn)
 		},
-		"where its log ends": func(_ context.Context, l *lane, tn *turn) {
-			l.ends.answered(logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{tn.parts[0].p: {Start: 7, Stable: 9, High: 9}}}, testNow)
+		"where its log ends": func(_ context.Context, l *lane, tn *turn.Turn) {
+			l.ends.answered(logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{partitionOf(tn.Parts[0]): {Start: 7, Stable: 9, High: 9}}}, testNow)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +118,7 @@ func TestWhatComesForADroppedPartition(t *testing.T) {
 			p := livePartition(t, l)
 			l.read(t, p, testNow, req(0, testNow, "orders"))
 			parts, _ := l.selection.records(l.order, testNow)
-			l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: slices.Clone(parts), cancel: func() {}, began: time.Now()}
+			l.turns.inFlight = &turn.Turn{Env: l.turnEnv(), Parts: parts, Tried: slices.Clone(parts), Cancel: func() {}, Began: time.Now()}
 			l.drop(ctx, []kafka.TopicPartition{testTP})
 			was := p.writing
 			comes(ctx, l, l.turns.inFlight)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 )
 
 // A record whose target is in trouble is tried again, however long the pause before that is: max_delay bounds what producers ask for.
@@ -19,11 +20,11 @@ func TestPauseAboveMaxDelay(t *testing.T) {
 	}
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow, "orders"))
-	re, pt := &renderer{kit: &l.kit}, p.take(testNow, nil, 10, anyBytes)
-	if _, err := re.part(t.Context(), pt, testNow); err != nil || len(re.outputs) != 1 || re.outputs[0].kind != outRetry {
-		t.Fatalf("%+v, %v", re.outputs, err)
+	re, pt := &turn.Renderer{Env: l.turnEnv()}, p.take(testNow, nil, 10, anyBytes)
+	if _, err := re.Part(t.Context(), pt, testNow); err != nil || len(re.Outputs) != 1 || re.Outputs[0].Kind != turn.OutRetry {
+		t.Fatalf("%+v, %v", re.Outputs, err)
 	}
-	again := *re.outputs[0].rec
+	again := *re.Outputs[0].Record
 	again.Offset, again.Timestamp = 1, time.UnixMilli(testNow)
 	l.read(t, p, testNow, &again)
 	if pt := p.take(testNow, nil, 10, anyBytes); pt != nil {

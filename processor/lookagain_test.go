@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -74,15 +75,15 @@ func TestNothingHeldUp(t *testing.T) {
 	for range 10 {
 		pt := p.prepareCommit()
 		p.Begin()
-		tn := &turn{kit: &l.kit, parts: []*part{pt}, tried: []*part{pt}, cancel: func() {}, outcome: outcomeAborted, err: kerr.RebalanceInProgress}
+		tn := &turn.Turn{Env: l.turnEnv(), Parts: []*turn.Part{pt}, Tried: []*turn.Part{pt}, Cancel: func() {}, Outcome: turn.Aborted, Err: kerr.RebalanceInProgress}
 		l.turns.inFlight = tn
 		l.turnDecided(t.Context(), tn)
 	}
 	equal(t, "why it is held up", p.err, nil)
 	l.read(t, p, testNow, req(1, testNow, "orders"))
-	p.err = errAsking
+	p.err = turn.ErrAsking
 	pt := p.take(testNow, nil, 1, anyBytes)
-	l.checkpoints.wrote(&turn{kit: &l.kit, tried: []*part{pt}})
+	l.checkpoints.wrote(&turn.Turn{Env: l.turnEnv(), Tried: []*turn.Part{pt}})
 	equal(t, "why it is held up when it is resolved", p.err, nil)
 }
 
@@ -106,9 +107,9 @@ func TestTurnThatDoesNotBeginLeavesNothing(t *testing.T) {
 	defer cancel()
 	until := &waited{Context: ctx}
 	l.until = until
-	tn := &turn{kit: &l.kit, begin: make(chan bool, 1), render: &renderer{kit: &l.kit}}
+	tn := &turn.Turn{Env: l.turnEnv(), Begin: make(chan bool, 1), Renderer: &turn.Renderer{Env: l.turnEnv()}}
 	l.turns.ahead = tn
-	tn.start(l.turns.decided)
+	tn.Start(l.until, l.wg, l.turns.decided)
 	l.turns.release(l.order, false, outsider{})
 	equal(t, "contexts that wait for the end of the process", until.n.Load(), 0)
 }

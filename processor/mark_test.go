@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -55,7 +56,7 @@ func TestWhatOthersWroteForThemselves(t *testing.T) {
 			equal(t, "position", p.Marks().Position, 3)
 			equal(t, "pending", p.Counted(), len(c.pending))
 			pt := p.take(ms(700), nil, 10, anyBytes)
-			got := slices.DeleteFunc(pt.offsets(), func(offset int64) bool { return offset == 1 }) // refused, where it is not passed over
+			got := slices.DeleteFunc(offsetsIn(pt), func(offset int64) bool { return offset == 1 }) // refused, where it is not passed over
 			equals(t, "delivered", got, c.pending)
 
 			l = testLane(t)
@@ -84,11 +85,11 @@ func TestDeadLetterIsTheRequestAsWritten(t *testing.T) {
 			q.Headers = append(q.Headers, kgo.RecordHeader{Key: topics.HeaderFor, Value: []byte("5s")}, kgo.RecordHeader{Key: topics.HeaderAttempt, Value: []byte("7")}, kgo.RecordHeader{Key: "a"})
 			tn := readyTurn(t, l, w, retryOf(testMark, q, 2, testNow))
 			l.targets.Of([]byte(c.target)).State.Store(&targets.State{Status: c.status, Asked: time.Now().Add(time.Minute)})
-			tn.renderParts(t.Context(), tn.parts)
-			if len(tn.render.outputs) == 0 || tn.render.outputs[0].kind != outDeadLetter {
-				t.Fatalf("outputs are %+v", tn.render.outputs)
+			tn.RenderParts(t.Context(), tn.Parts)
+			if len(tn.Renderer.Outputs) == 0 || tn.Renderer.Outputs[0].Kind != turn.OutDeadLetter {
+				t.Fatalf("outputs are %+v", tn.Renderer.Outputs)
 			}
-			got := tn.render.outputs[0].rec.Headers
+			got := tn.Renderer.Outputs[0].Record.Headers
 			equals(t, "the first headers", texts(got[:len(q.Headers)]), texts(q.Headers))
 			var added []string
 			for _, h := range got[len(q.Headers):] {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -41,8 +42,8 @@ type model struct {
 	clock     map[int64]int64  // ms, by offset: the least that the clock has shown since it was there
 	resolved  map[int64]bool   // delivered or dead-lettered
 	again     map[int64]bool   // at_least_once: may be resolved twice
-	parts     []*part          // undecided, in the order in which they were made
-	beside    *part            // at_least_once: a checkpoint that is being written
+	parts     []*turn.Part     // undecided, in the order in which they were made
+	beside    *turn.Part       // at_least_once: a checkpoint that is being written
 	accepted  int64            // O as it was found
 	lastKey   state.Key        // of what was taken out last; W never goes back
 	splits    *int             // parts that were tried again in two
@@ -275,7 +276,7 @@ func (m *model) smaller(*rapid.T) {
 
 // refuse is a turn that is known not to have happened; what was rendered ahead is put back.
 func (m *model) refuse() {
-	m.l.turns.repeat(&turn{kit: &m.l.kit, tried: m.parts[:1], err: errors.New("refused")})
+	m.l.turns.repeat(&turn.Turn{Env: m.l.turnEnv(), Tried: m.parts[:1], Err: errors.New("refused")})
 	for i, pt := range m.parts {
 		if m.p.End(); i > 0 {
 			m.p.Repeat(pt.Part, 0)
@@ -309,7 +310,7 @@ func (m *model) happen(unseen bool) {
 		return
 	}
 	m.p.End()
-	m.l.turns.settle(&turn{kit: &m.l.kit, tried: []*part{pt}, ownEnds: map[*part]int64{pt: end}})
+	m.l.turns.settle(&turn.Turn{Env: m.l.turnEnv(), Tried: []*turn.Part{pt}, OwnEnds: map[*turn.Part]int64{pt: end}})
 	if len(m.parts) > 0 { // the lane's release
 		next := m.parts[0]
 		next.To.Appended = next.To.Appended || m.p.Marks().OwnEnd > next.To.Offset
@@ -342,7 +343,7 @@ func (m *model) wrote() {
 	}
 	m.beside = nil
 	m.write(pt.To)
-	m.l.checkpoints.wrote(&turn{kit: &m.l.kit, tried: []*part{pt}})
+	m.l.checkpoints.wrote(&turn.Turn{Env: m.l.turnEnv(), Tried: []*turn.Part{pt}})
 	m.withStore(m.p.tidyStore())
 	m.withStore(m.p.Tidy(true)) // what tidyStore does when it is worth its while
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -23,18 +24,18 @@ func TestRetrySaysItsNames(t *testing.T) {
 	for attempt := 1; attempt < 4; attempt++ {
 		p := livePartition(t, l)
 		l.read(t, p, now, again)
-		re, pt := &renderer{kit: &l.kit}, p.take(now, nil, 10, anyBytes)
+		re, pt := &turn.Renderer{Env: l.turnEnv()}, p.take(now, nil, 10, anyBytes)
 		if pt == nil {
 			t.Fatalf("attempt %d: nothing is due", attempt)
 		}
-		if _, err := re.part(t.Context(), pt, now); err != nil || len(re.outputs) != 1 || re.outputs[0].kind != outRetry {
-			t.Fatalf("attempt %d: %+v, %v", attempt, re.outputs, err)
+		if _, err := re.Part(t.Context(), pt, now); err != nil || len(re.Outputs) != 1 || re.Outputs[0].Kind != turn.OutRetry {
+			t.Fatalf("attempt %d: %+v, %v", attempt, re.Outputs, err)
 		}
-		written, tried, is := p.mark.Written(re.outputs[0].rec.Headers, int64(attempt))
+		written, tried, is := p.mark.Written(re.Outputs[0].Record.Headers, int64(attempt))
 		if !is || tried.Names != "^x-wheel-" || tried.Attempt != attempt || len(written) != len(r.Headers) {
 			t.Fatalf("attempt %d: %v, %+v, %v", attempt, is, tried, written)
 		}
-		copied := *re.outputs[0].rec
+		copied := *re.Outputs[0].Record
 		copied.Offset, copied.Timestamp = int64(attempt), time.UnixMilli(testNow)
 		again, now = &copied, tried.Due
 	}

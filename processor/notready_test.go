@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -20,7 +21,7 @@ func TestQueueHeldByATargetNotLookedUp(t *testing.T) {
 	p := livePartition(t, l)
 	l.read(t, p, testNow, &kgo.Record{Offset: 0, Timestamp: time.UnixMilli(testNow)})
 	pt := p.take(testNow+1, nil, 1, anyBytes)
-	_, err := (&renderer{kit: &l.kit}).part(t.Context(), pt, testNow+1)
+	_, err := (&turn.Renderer{Env: l.turnEnv()}).Part(t.Context(), pt, testNow+1)
 	if err == nil {
 		t.Fatal("a record was rendered for a target that is not known")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -26,17 +27,17 @@ func TestOutlastRefused(t *testing.T) {
 	if pt == nil || len(pt.Items) != 1 || !pt.Items[0].Resolve {
 		t.Fatalf("%+v", pt)
 	}
-	kinds := func(after time.Duration) (kinds []outputKind, err error) {
-		re := &renderer{kit: &l.kit}
-		_, err = re.part(t.Context(), pt, testNow+after.Milliseconds())
-		for _, o := range re.outputs {
-			kinds = append(kinds, o.kind)
+	kinds := func(after time.Duration) (kinds []turn.Kind, err error) {
+		re := &turn.Renderer{Env: l.turnEnv()}
+		_, err = re.Part(t.Context(), pt, testNow+after.Milliseconds())
+		for _, o := range re.Outputs {
+			kinds = append(kinds, o.Kind)
 		}
 		return kinds, err
 	}
 	held := func(what string, after time.Duration) {
 		t.Helper()
-		if got, err := kinds(after); !errors.As(err, new(errHeld)) || len(got) > 0 {
+		if got, err := kinds(after); !errors.As(err, new(turn.HeldError)) || len(got) > 0 {
 			t.Errorf("%s: %v, %v", what, got, err)
 		}
 	}
@@ -44,7 +45,7 @@ func TestOutlastRefused(t *testing.T) {
 	p.stats.Keeps.Store(20 * time.Hour.Milliseconds())
 	held("soon", time.Hour-time.Millisecond)
 	got, err := kinds(time.Hour)
-	if want := []outputKind{outRetry, outResolve}; err != nil || !slices.Equal(got, want) {
+	if want := []turn.Kind{turn.OutRetry, turn.OutResolve}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("when it is old: %v, %v, want %v", got, err, want)
 	}
 	pt.Items[0].Refusal = &topics.Refusal{Code: topics.CodeNoDue}
@@ -77,11 +78,11 @@ func TestOutlastKeepsDue(t *testing.T) {
 		r := req(0, c.due, "elsewhere")
 		r.Timestamp = time.UnixMilli(testNow - 1)
 		l.read(t, p, testNow, r)
-		re, pt := &renderer{kit: &l.kit}, p.take(testNow, nil, 10, anyBytes)
-		if _, err := re.part(t.Context(), pt, c.now); err != nil || len(re.outputs) == 0 {
+		re, pt := &turn.Renderer{Env: l.turnEnv()}, p.take(testNow, nil, 10, anyBytes)
+		if _, err := re.Part(t.Context(), pt, c.now); err != nil || len(re.Outputs) == 0 {
 			t.Fatalf("%s: %v", c.what, err)
 		}
-		q, err := p.route.Parser().Parse(re.outputs[0].rec.Headers, topics.Stamp{}, 9, testMark)
+		q, err := p.route.Parser().Parse(re.Outputs[0].Record.Headers, topics.Stamp{}, 9, testMark)
 		if err != nil || !q.Retry || q.Origin.Due != c.due || q.Due < c.next {
 			t.Errorf("%s: first due at %d, again at %d (%v), want %d, and %d at the earliest", c.what, q.Origin.Due, q.Due, err, c.due, c.next)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -19,14 +20,14 @@ func TestTurnOvertakes(t *testing.T) {
 		name   string
 		topic  string // is not ready
 		is     targets.Status
-		want   []outputKind
+		want   []turn.Kind
 		before int
 		held   bool
 	}{
-		{"it is delivered", "", targets.Ready, []outputKind{outDelivered, outDelivered, outResolve}, 0, false},
-		{"it is carried on", "bills", targets.Troubled, []outputKind{outDelivered, outRetry, outResolve}, 0, false},
-		{"it is dead-lettered", "", targets.Ready, []outputKind{outDelivered, outDeadLetter, outResolve}, 0, false},
-		{"it can neither be delivered nor dead-lettered, and is old", testTopic + ".dead", targets.Troubled, []outputKind{outDelivered, outRetry, outResolve}, 0, false},
+		{"it is delivered", "", targets.Ready, []turn.Kind{turn.OutDelivered, turn.OutDelivered, turn.OutResolve}, 0, false},
+		{"it is carried on", "bills", targets.Troubled, []turn.Kind{turn.OutDelivered, turn.OutRetry, turn.OutResolve}, 0, false},
+		{"it is dead-lettered", "", targets.Ready, []turn.Kind{turn.OutDelivered, turn.OutDeadLetter, turn.OutResolve}, 0, false},
+		{"it can neither be delivered nor dead-lettered, and is old", testTopic + ".dead", targets.Troubled, []turn.Kind{turn.OutDelivered, turn.OutRetry, turn.OutResolve}, 0, false},
 		{"the delay topic is in trouble", testTopic, targets.Troubled, nil, 1, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -42,24 +43,24 @@ func TestTurnOvertakes(t *testing.T) {
 			p := livePartition(t, l)
 			l.read(t, p, testNow, []*kgo.Record{req(0, testNow, "orders"), req(1, testNow, "orders"), req(2, testNow, "bills")}...)
 			pt := p.take(testNow, nil, 2, anyBytes)
-			if c.want != nil && c.want[1] != outDelivered && c.topic != "bills" {
+			if c.want != nil && c.want[1] != turn.OutDelivered && c.topic != "bills" {
 				p.stats.Keeps.Store(1) // ms: all of it is old
 				pt.Items[1].Extra().Blame = errors.New("refused")
 			}
-			r := &renderer{kit: &l.kit}
-			before, err := r.part(t.Context(), pt, testNow)
-			var held errHeld
+			r := &turn.Renderer{Env: l.turnEnv()}
+			before, err := r.Part(t.Context(), pt, testNow)
+			var held turn.HeldError
 			equal(t, "held up", errors.As(err, &held), c.held)
 			equal(t, "before what is held up", before, c.before)
-			var kinds []outputKind
-			for _, o := range r.outputs {
-				kinds = append(kinds, o.kind)
+			var kinds []turn.Kind
+			for _, o := range r.Outputs {
+				kinds = append(kinds, o.Kind)
 			}
 			equals(t, "outputs", kinds, c.want)
 			if c.held {
 				return
 			}
-			q, err := new(topics.Parser).Parse(r.outputs[2].rec.Headers, topics.Stamp{}, 3, testMark)
+			q, err := new(topics.Parser).Parse(r.Outputs[2].Record.Headers, topics.Stamp{}, 3, testMark)
 			if err != nil || q.Kind != topics.KindResolve || q.ResolveSeq != 2 || q.ResolveDue != testNow {
 				t.Errorf("the resolve record says %+v (%v)", q, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/retention"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -65,28 +66,24 @@ type partition struct {
 	unsureSince time.Time // since when copies may be appended yet that were not answered (at_least_once); zero: there are none
 }
 
-// part is what a turn does for one of the lane's partitions.
-type part struct {
-	*pending.Part
-	p      *partition
-	copies *copies // nil: it carries nothing
-}
-
 // part is a part of this partition; nil is none.
-func (p *partition) part(pt *pending.Part) *part {
+func (p *partition) part(pt *pending.Part) *turn.Part {
 	if pt == nil {
 		return nil
 	}
-	return &part{Part: pt, p: p}
+	return &turn.Part{Part: pt, TP: p.tp, ID: p.id, Mark: p.mark, Route: p.route, Keeps: &p.stats.Keeps, Owner: p}
 }
 
+// partitionOf is the partition that has made a part.
+func partitionOf(pt *turn.Part) *partition { return pt.Owner.(*partition) }
+
 // take makes the next turn's part, or nil when there is nothing to deliver.
-func (p *partition) take(now int64, items []pending.Item, records int, bytes int64) *part {
+func (p *partition) take(now int64, items []pending.Item, records int, bytes int64) *turn.Part {
 	return p.part(p.Take(now, items, records, bytes))
 }
 
 // takeRepeat takes the first n records of what is to be tried again.
-func (p *partition) takeRepeat(n int) *part { return p.part(p.TakeRepeat(n)) }
+func (p *partition) takeRepeat(n int) *turn.Part { return p.part(p.TakeRepeat(n)) }
 
 // wants is at most how many records the partition has to deliver now; 0: none.
 func (p *partition) wants(now int64) int {

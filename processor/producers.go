@@ -14,6 +14,7 @@ import (
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -23,7 +24,7 @@ type producers struct {
 	*kit
 	standing  *group.Standing
 	list      []*producer.Producer
-	renderers [2]*renderer
+	renderers [2]*turn.Renderer
 	next      int // whose turn it is
 	renewing  bool
 	renewed   chan error // not nil only for a process that has just started
@@ -41,7 +42,7 @@ func (ps *producers) start(ctx context.Context) error {
 		ps.list = append(ps.list, producer.New(ps.config(id, spare)))
 	}
 	for i := range ps.renderers {
-		ps.renderers[i] = &renderer{kit: ps.kit}
+		ps.renderers[i] = &turn.Renderer{}
 	}
 	ps.begin(ctx, 0, true)
 	select {
@@ -69,9 +70,9 @@ func (ps *producers) newSpare(ctx context.Context, ids []string) *producer.Spare
 }
 
 // take is the producer whose turn it is, and its renderer.
-func (ps *producers) take() (*producer.Producer, *renderer) {
+func (ps *producers) take() (*producer.Producer, *turn.Renderer) {
 	p, r := ps.list[ps.next%len(ps.list)], ps.renderers[ps.next]
-	r.reset()
+	r.Reset()
 	ps.next = 1 - ps.next
 	return p, r
 }

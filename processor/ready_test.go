@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -89,7 +90,7 @@ func TestReadyWithWhatNoReplicaCanMend(t *testing.T) {
 		{"another release reads the checkpoint", func(p *partition) { p.phase, p.err = PhaseStopped, fmt.Errorf("%w: of t/0", state.ErrUnknownVersion) }, false},
 		{"its coordinator refuses it", func(p *partition) { p.phase, p.err = PhaseStopped, errors.New("claim t/0: not allowed") }, false},
 		{"a topic that it needs takes nothing", func(p *partition) {
-			p.err = errHeld{"a record has to go to the dead letter topic d: it does not exist"}
+			p.err = turn.HeldError{Why: "a record has to go to the dead letter topic d: it does not exist"}
 		}, false},
 		{"the log has lost what is still held", func(p *partition) { p.loss = ErrLogTruncated }, true},
 		{"the topic loses records", func(p *partition) { p.stats.Trouble.Set("set retention.ms=-1") }, true},
@@ -100,7 +101,7 @@ func TestReadyWithWhatNoReplicaCanMend(t *testing.T) {
 		{"carrying is behind", func(p *partition) { p.stats.Behind.Set(p.tp.Partition, "older than three quarters") }, true},
 		{"the topic loses records, and it is held up", func(p *partition) {
 			p.stats.Trouble.Set("set retention.ms=-1")
-			p.err = errHeld{"no dead letter topic"}
+			p.err = turn.HeldError{Why: "no dead letter topic"}
 		}, false},
 		{"the topic loses records, and checkpoints are refused", func(p *partition) {
 			p.stats.Trouble.Set("set retention.ms=-1")

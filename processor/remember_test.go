@@ -11,6 +11,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -25,22 +26,22 @@ func TestDeadLetterLeavesNothing(t *testing.T) {
 			r := req(0, testNow, "orders")
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderID, Value: []byte("a")})
 			tn := readyTurn(t, l, w, r)
-			pt := tn.parts[0]
-			equal(t, "remembered in flight", pt.p.Figures(testNow).Remembered, 1)
-			want, left := []outputKind{outDelivered}, int64(1)
+			pt := tn.Parts[0]
+			equal(t, "remembered in flight", partitionOf(pt).Figures(testNow).Remembered, 1)
+			want, left := []turn.Kind{turn.OutDelivered}, int64(1)
 			if pt.Items[0].Dead = true; dead { // by the try before
 				pt.Items[0].Extra().Blame = kerr.InvalidRecord
-				want, left = []outputKind{outDeadLetter, outResolve}, 0
+				want, left = []turn.Kind{turn.OutDeadLetter, turn.OutResolve}, 0
 			}
-			tn.run(t.Context())
-			equal(t, "outcome", tn.outcome, outcomeDone)
-			var kinds []outputKind
-			for _, o := range tn.render.outputs {
-				kinds = append(kinds, o.kind)
+			tn.Run(t.Context())
+			equal(t, "outcome", tn.Outcome, turn.Done)
+			var kinds []turn.Kind
+			for _, o := range tn.Renderer.Outputs {
+				kinds = append(kinds, o.Kind)
 			}
 			equals(t, "outputs", kinds, want)
 			l.turnDecided(t.Context(), tn)
-			equal(t, "remembered", pt.p.Figures(testNow).Remembered, left)
+			equal(t, "remembered", partitionOf(pt).Figures(testNow).Remembered, left)
 		}
 	}
 }
@@ -52,27 +53,27 @@ func TestResolveFollowsAtLeastOnce(t *testing.T) {
 	l, w := testCluster(t, auditing, func(c *Config) { c.Guarantee, c.Routes = AtLeastOnce, []topics.Route{route} })
 	l.auditIs(targets.Ready)
 	tn := readyTurn(t, l, w, withID(req(0, testNow, "orders"), "a"))
-	p := tn.parts[0].p
-	tn.parts[0].Items[0].Extra().Blame = kerr.InvalidRecord
+	p := partitionOf(tn.Parts[0])
+	tn.Parts[0].Items[0].Extra().Blame = kerr.InvalidRecord
 	for _, refuses := range []string{testAudit, testTopic, ""} {
 		if w.answer(kmsg.Produce, nil); refuses != "" {
 			w.refuse(refuses, kerr.TopicAuthorizationFailed, nil)
 		}
-		tn.run(t.Context())
+		tn.Run(t.Context())
 		if refuses == "" {
 			break
 		}
-		equal(t, "outcome where refuses "+refuses, tn.outcome, outcomeAborted)
+		equal(t, "outcome where refuses "+refuses, tn.Outcome, turn.Aborted)
 		l.turnDecided(t.Context(), tn)
 		equal(t, "dead letters", slices.Contains(l.counters.deadLetters.Total(), DeadLetterStats{Topic: testTopic, Code: string(topics.CodeRejected), Records: 1}), true)
 		for _, name := range []string{testAudit, testTopic} {
 			l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
 		}
-		tn = &turn{kit: &l.kit, parts: []*part{p.take(testNow+1000, nil, 10, anyBytes)}, member: someone, cancel: func() {}, producer: tn.producer, render: &renderer{kit: &l.kit}}
+		tn = &turn.Turn{Env: l.turnEnv(), Parts: []*turn.Part{p.take(testNow+1000, nil, 10, anyBytes)}, Member: someone, Cancel: func() {}, Producer: tn.Producer, Renderer: &turn.Renderer{Env: l.turnEnv()}}
 	}
-	equal(t, "outcome", tn.outcome, outcomeDone)
-	equal(t, "outputs of the last turn", len(tn.render.outputs), 1)
-	equal(t, "which is", tn.render.outputs[0].kind, outResolve)
+	equal(t, "outcome", tn.Outcome, turn.Done)
+	equal(t, "outputs of the last turn", len(tn.Renderer.Outputs), 1)
+	equal(t, "which is", tn.Renderer.Outputs[0].Kind, turn.OutResolve)
 }
 
 // A record that was carried on keeps its stub, and loses it when the copy is dead-lettered.
@@ -87,15 +88,15 @@ func TestDeadLetterOfARetryLeavesNothing(t *testing.T) {
 		copied := req(1, testNow-5000, "orders")
 		copied.Headers, _ = topics.AppendRetry(nil, first.Headers, testMark, topics.Retry{Due: testNow, Attempt: 1, Origin: topics.Origin{Offset: 0, Timestamp: testNow - 9000, Due: testNow - 5000}}, nil)
 		tn := readyTurn(t, l, w, copied)
-		tn.parts[0].Items[0].Extra().Blame = kerr.InvalidRecord
-		tn.run(t.Context())
-		equal(t, "outcome", tn.outcome, outcomeDone)
-		if n := len(tn.render.outputs); n != 1 && !remembers || n != 2 && remembers {
+		tn.Parts[0].Items[0].Extra().Blame = kerr.InvalidRecord
+		tn.Run(t.Context())
+		equal(t, "outcome", tn.Outcome, turn.Done)
+		if n := len(tn.Renderer.Outputs); n != 1 && !remembers || n != 2 && remembers {
 			t.Fatalf("%d records are written", n)
 		}
 		if remembers {
 			want := topics.Resolve(testMark, 0, testNow-5000, 0)
-			equal(t, "resolve record", string(tn.render.outputs[1].rec.Headers[0].Value), string(want[0].Value))
+			equal(t, "resolve record", string(tn.Renderer.Outputs[1].Record.Headers[0].Value), string(want[0].Value))
 		}
 	}
 }

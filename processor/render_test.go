@@ -3,12 +3,12 @@ package processor
 import (
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -24,13 +24,13 @@ func TestAppendedExpiresAsItsRequest(t *testing.T) {
 	as := topics.Retry{Due: testNow, Origin: topics.Origin{Offset: 3, Timestamp: testNow - 90_000, Due: testNow - 60_001}}
 	r.Headers, _ = topics.AppendRetry(nil, r.Headers, testMark, as, nil)
 	tn := readyTurn(t, l, w, r)
-	tn.renderParts(t.Context(), tn.parts)
-	if len(tn.render.outputs) == 0 || tn.render.outputs[0].kind != outDeadLetter {
-		t.Fatalf("outputs are %+v", tn.render.outputs)
+	tn.RenderParts(t.Context(), tn.Parts)
+	if len(tn.Renderer.Outputs) == 0 || tn.Renderer.Outputs[0].Kind != turn.OutDeadLetter {
+		t.Fatalf("outputs are %+v", tn.Renderer.Outputs)
 	}
-	out := tn.render.outputs[0]
-	equal(t, "code", out.refusal.Code, topics.CodeExpired)
-	equal(t, "offset", string(topics.Last(out.rec.Headers, topics.HeaderErrorOffset)), "3")
+	out := tn.Renderer.Outputs[0]
+	equal(t, "code", out.Refusal.Code, topics.CodeExpired)
+	equal(t, "offset", string(topics.Last(out.Record.Headers, topics.HeaderErrorOffset)), "3")
 }
 
 // How often a record of a retry route had been delivered was judged when it was accepted: one that may go to its target no more is dead-lettered for that, and not
@@ -44,17 +44,17 @@ func TestAttemptsAreJudgedOnce(t *testing.T) {
 	r.Timestamp, r.Headers = time.UnixMilli(testNow-1000), append(r.Headers, kgo.RecordHeader{Key: topics.HeaderAttempt, Value: []byte("3")})
 	r.Attrs = kgo.NewRecordAttrs(kgo.RecordAttrsOpts{TimestampType: 1})
 	tn := readyTurn(t, l, w, r)
-	equal(t, "taken", len(tn.parts[0].Items), 1)
+	equal(t, "taken", len(tn.Parts[0].Items), 1)
 	retry := *route.Retry
 	retry.MaxAttempts = 2
 	route.Retry, route.Allow, route.Target = &retry, []string{"payments"}, "payments"
-	tn.parts[0].p.route = mustRoute(route)
-	tn.renderParts(t.Context(), tn.parts)
-	if len(tn.render.outputs) == 0 || tn.render.outputs[0].kind != outDeadLetter {
-		t.Fatalf("outputs are %+v", tn.render.outputs)
+	tn.Parts[0].Route = mustRoute(route)
+	tn.RenderParts(t.Context(), tn.Parts)
+	if len(tn.Renderer.Outputs) == 0 || tn.Renderer.Outputs[0].Kind != turn.OutDeadLetter {
+		t.Fatalf("outputs are %+v", tn.Renderer.Outputs)
 	}
-	equal(t, "code", tn.render.outputs[0].refusal.Code, topics.CodeTargetNotAllowed)
-	equal(t, "dead-lettered in", tn.render.outputs[0].rec.Topic, route.DeadLetter)
+	equal(t, "code", tn.Renderer.Outputs[0].Refusal.Code, topics.CodeTargetNotAllowed)
+	equal(t, "dead-lettered in", tn.Renderer.Outputs[0].Record.Topic, route.DeadLetter)
 }
 
 // What was read while the prefix was another one loses the headers that it asks by.
@@ -63,10 +63,10 @@ func TestDeliveredWithoutHeadersOfAFormerPrefix(t *testing.T) {
 	tn := readyTurn(t, l, w, req(0, testNow, "orders"))
 	r := testRoute(true)
 	r.Prefix = "x-wheel-"
-	tn.parts[0].p.route = mustRoute(r)
-	tn.renderParts(t.Context(), tn.parts)
+	tn.Parts[0].Route = mustRoute(r)
+	tn.RenderParts(t.Context(), tn.Parts)
 	var names []string
-	for _, h := range tn.render.outputs[0].rec.Headers {
+	for _, h := range tn.Renderer.Outputs[0].Record.Headers {
 		names = append(names, h.Key)
 	}
 	equals(t, "headers", names, []string{"x-wheel-due", "x-wheel-source"})
@@ -87,18 +87,18 @@ func TestCarriedThatIsNoRequestAnyMore(t *testing.T) {
 	r := req(5, testNow, "orders")
 	r.Headers, _ = topics.AppendCopy(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte("some-id")}}, testMark, topics.Copy{Seq: 3, Due: testNow, Timestamp: testNow - 5, From: 3}, nil)
 	tn := l.turnOf(t, w, p, r)
-	tn.renderParts(t.Context(), tn.parts)
-	if len(tn.render.outputs) == 0 || tn.render.outputs[0].kind != outDeadLetter {
-		t.Fatalf("outputs are %+v", tn.render.outputs)
+	tn.RenderParts(t.Context(), tn.Parts)
+	if len(tn.Renderer.Outputs) == 0 || tn.Renderer.Outputs[0].Kind != turn.OutDeadLetter {
+		t.Fatalf("outputs are %+v", tn.Renderer.Outputs)
 	}
-	for _, out := range tn.render.outputs {
-		if out.kind != outDeadLetter && out.kind != outResolve {
-			t.Errorf("there is an output %v", out.kind)
+	for _, out := range tn.Renderer.Outputs {
+		if out.Kind != turn.OutDeadLetter && out.Kind != turn.OutResolve {
+			t.Errorf("there is an output %v", out.Kind)
 		}
 	}
-	out := tn.render.outputs[0]
-	equal(t, "code", out.refusal.Code, topics.CodeUnsupportedHeader)
-	equal(t, "offset", string(topics.Last(out.rec.Headers, topics.HeaderErrorOffset)), "3")
+	out := tn.Renderer.Outputs[0]
+	equal(t, "code", out.Refusal.Code, topics.CodeUnsupportedHeader)
+	equal(t, "offset", string(topics.Last(out.Record.Headers, topics.HeaderErrorOffset)), "3")
 }
 
 // What a compacted target needs is a key of the delivered record, whether or not the request has one.
@@ -109,19 +109,10 @@ func TestCompactedTargetNeedsAKey(t *testing.T) {
 	keyed.Headers = append(keyed.Headers, kgo.RecordHeader{Key: topics.HeaderTargetKey, Value: []byte("k")})
 	tn := readyTurn(t, l, w, keyed, bare)
 	l.targets.Of([]byte("orders")).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes, Compacted: true}})
-	tn.renderParts(t.Context(), tn.parts)
-	if len(tn.render.outputs) < 2 {
-		t.Fatalf("outputs are %+v", tn.render.outputs)
+	tn.RenderParts(t.Context(), tn.Parts)
+	if len(tn.Renderer.Outputs) < 2 {
+		t.Fatalf("outputs are %+v", tn.Renderer.Outputs)
 	}
-	equal(t, "the first", tn.render.outputs[0].kind, outDelivered)
-	equal(t, "the second", tn.render.outputs[1].kind, outDeadLetter)
-}
-
-// Why a record is dead-lettered is told of when the memory of the record is used again.
-func TestDeniedOutlivesItsRecord(t *testing.T) {
-	name := []byte(topics.HeaderTargetTopic)
-	req := &topics.Request{Target: []byte("orders"), TargetBy: unsafe.String(&name[0], len(name))}
-	refusal := deniedBy(&targets.Target{Name: "orders"}, &targets.State{Status: targets.Missing}, req, &topics.Route{}, 0)
-	clear(name)
-	equal(t, "the header to blame", refusal.Header, topics.HeaderTargetTopic)
+	equal(t, "the first", tn.Renderer.Outputs[0].Kind, turn.OutDelivered)
+	equal(t, "the second", tn.Renderer.Outputs[1].Kind, turn.OutDeadLetter)
 }

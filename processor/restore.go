@@ -16,6 +16,7 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
@@ -284,7 +285,7 @@ func (r *restore) claim(ctx context.Context, ready map[kafka.TopicPartition]foun
 		if err != nil {
 			p.phase, p.err = PhaseStopped, err
 		} else if claim {
-			e, err := entry(tp, f.id, p.Marks().Committed)
+			e, err := turn.CommitOf(tp, f.id, p.Marks().Committed)
 			if err != nil {
 				p.phase, p.err = PhaseStopped, fmt.Errorf("%w; nothing was changed: the checkpoint is as it was found", err)
 			} else {

@@ -403,7 +403,7 @@ func TestCopiesFromTheStore(t *testing.T) {
 			}
 			must(p.goLive(l.memory.room(len(l.order))))
 			must(p.Load(ms(farMs+1), l.memory.room(len(l.order))))
-			equals(t, "delivered", p.take(ms(farMs+1), nil, 10, anyBytes).offsets(), []int64{2, 3, 1})
+			equals(t, "delivered", offsetsIn(p.take(ms(farMs+1), nil, 10, anyBytes)), []int64{2, 3, 1})
 		})
 	}
 }
@@ -454,10 +454,10 @@ func TestReplayByTheOldParser(t *testing.T) {
 		equals(t, "parsers", p.Marks().Committed.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1"}, {From: 1, Spec: topics.Spec(time.Second)}})
 	}
 	pt := p.take(ms(1000), nil, 10, anyBytes)
-	equals(t, "first", pt.offsets(), []int64{1})
+	equals(t, "first", offsetsIn(pt), []int64{1})
 	l.happened(pt)
 	pt = p.take(ms(2000), nil, 10, anyBytes)
-	equals(t, "then", pt.offsets(), []int64{0})
+	equals(t, "then", offsetsIn(pt), []int64{0})
 	equals(t, "parsers in the end", pt.To.Parsers, []state.ParserEpoch{{From: 1, Spec: topics.Spec(time.Second)}})
 }
 

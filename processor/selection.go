@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -41,7 +42,7 @@ const (
 )
 
 // records takes what is due, up to the bounds of a batch, and says whether more may be due. While a quota lasts it takes nothing.
-func (s *selection) records(ps []*partition, now int64) (parts []*part, full bool) {
+func (s *selection) records(ps []*partition, now int64) (parts []*turn.Part, full bool) {
 	if s.quota.Lasts() {
 		return nil, false
 	}
@@ -54,7 +55,7 @@ func (s *selection) records(ps []*partition, now int64) (parts []*part, full boo
 
 // ahead is records for a turn that is rendered while another one is in flight. It takes of those of which the last turn could not hold all that
 // was due. The others join it when it begins, and what is due of other targets of these: what is due by then does not wait for another turn.
-func (s *selection) ahead(ps []*partition, now int64) (parts []*part, full bool) {
+func (s *selection) ahead(ps []*partition, now int64) (parts []*turn.Part, full bool) {
 	long, aside := s.which(ps, func(p *partition) bool { return p.more }), s.batch.times(joinShare)
 	joined := len(long) < len(ps) || slices.ContainsFunc(ps, severalDue)
 	if s.room = (batch{}); s.narrowing || s.quota.Lasts() || len(long) == 0 || !joined || aside.records == 0 {
@@ -76,7 +77,7 @@ func severalDue(p *partition) bool {
 
 // join takes what is due of those that are in no turn, and of other targets of those that are in the one that is rendered ahead, up to what that
 // has left.
-func (s *selection) join(ps []*partition, now int64) (parts []*part, full bool) {
+func (s *selection) join(ps []*partition, now int64) (parts []*turn.Part, full bool) {
 	if s.narrowing || s.room.records <= 0 || s.room.bytes <= 0 {
 		return nil, false
 	}
@@ -117,7 +118,7 @@ func (s *selection) which(ps []*partition, is func(*partition) bool) []*partitio
 // due, and none of its partitions less than an equal share of that, if they want as much: those that want least of their share come first, and
 // what they leave is shared among the others (weighted max-min fairness). Where there are more partitions than records, those come first that have
 // waited longest.
-func (s *selection) share(ps []*partition, now int64, left batch) (parts []*part, rest batch, full bool) {
+func (s *selection) share(ps []*partition, now int64, left batch) (parts []*turn.Part, rest batch, full bool) {
 	due := s.due[:0]
 	for _, p := range ps {
 		if p.wanted = p.wants(now); p.wanted > 0 {
@@ -182,30 +183,31 @@ func (s *selection) claims(due []*partition) (all float64) {
 	return all
 }
 
-func (s *selection) serve(parts []*part, pt *part) []*part {
-	pt.p.Begin()
-	pt.p.served = s.served
+func (s *selection) serve(parts []*turn.Part, pt *turn.Part) []*turn.Part {
+	partitionOf(pt).Begin()
+	partitionOf(pt).served = s.served
 	return append(parts, pt)
 }
 
 // resize makes the batches fit what a turn has shown. The time for which a quota keeps the lane
 // waiting afterwards is time that the turn took. What it costs to begin and to decide it is the same whatever is in it, so where brokers are slow to answer
 // it is the time until its records were acknowledged that counts: smaller turns would not be shorter, and never keep up.
-func (s *selection) resize(t *turn) {
+func (s *selection) resize(t *turn.Turn) {
+	carried := batchOf(t)
 	throttled := s.quota.Left()
-	took := time.Since(t.began) + throttled
+	took := time.Since(t.Began) + throttled
 	was := s.batch
-	if t.full && throttled == 0 {
-		s.brisk = s.brisk.after(t.brought(), took, was)
+	if t.Full && throttled == 0 {
+		s.brisk = s.brisk.after(carried, took, was)
 	}
-	if t.outcome == outcomeDone && t.sending > 0 {
-		took = max(t.sending, throttled)
+	if t.Outcome == turn.Done && t.Sending > 0 {
+		took = max(t.Sending, throttled)
 	}
 	least := fewest
-	if t.patience >= againAndAgain || s.quota.Recently(s.cfg.TurnTimeout) {
+	if t.Patience >= againAndAgain || s.quota.Recently(s.cfg.TurnTimeout) {
 		least = single
 	}
-	s.batch = was.after(t.brought(), took, s.cfg.TurnTimeout, least, s.most())
+	s.batch = was.after(carried, took, s.cfg.TurnTimeout, least, s.most())
 	if s.batch.records < was.records && time.Since(s.resizedAt) > time.Minute {
 		s.resizedAt = time.Now()
 		s.log.Warn("turns take long and are made smaller", "took", took, "throttled_by_a_quota", throttled, "records", s.batch.records, "bytes", s.batch.bytes)
@@ -232,7 +234,7 @@ func (s *selection) items() []pending.Item {
 }
 
 // recycle keeps the memory of a part that has been settled, as far as it is not more than two turns take.
-func (s *selection) recycle(pt *part) {
+func (s *selection) recycle(pt *turn.Part) {
 	clear(pt.Items)
 	s.keep(pt.Items)
 	pt.Items = nil

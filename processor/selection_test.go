@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -29,11 +30,11 @@ func TestOthersJoinWhatIsRenderedAhead(t *testing.T) {
 			l.read(t, p, testNow, req(p.Marks().Position, testNow, "orders"))
 		}
 	}
-	turn := func(what string, parts []*part, full bool, want map[*partition]int, wantFull bool) {
+	turn := func(what string, parts []*turn.Part, full bool, want map[*partition]int, wantFull bool) {
 		t.Helper()
 		got := map[*partition]int{}
 		for _, pt := range parts {
-			got[pt.p] += len(pt.Items)
+			got[partitionOf(pt)] += len(pt.Items)
 		}
 		if !maps.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", what, got, want)
@@ -89,7 +90,7 @@ func TestOtherTargetsJoinWhatIsRenderedAhead(t *testing.T) {
 			l.read(t, p, testNow, req(p.Marks().Position, testNow, target))
 		}
 	}
-	turn := func(what string, parts []*part, want ...int) {
+	turn := func(what string, parts []*turn.Part, want ...int) {
 		t.Helper()
 		var got []int
 		for _, pt := range parts {
@@ -164,7 +165,7 @@ func TestUndecidedHoldsUpNone(t *testing.T) {
 	}
 	for range 3 {
 		parts, _ := l.selection.records(l.order, testNow)
-		if len(parts) != 1 || parts[0].p != second {
+		if len(parts) != 1 || partitionOf(parts[0]) != second {
 			t.Fatalf("a turn takes of %d partitions, want the second one", len(parts))
 		}
 		l.happened(parts...)

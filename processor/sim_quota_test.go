@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -125,7 +126,7 @@ func TestSimQuota(t *testing.T) {
 				if waited := a.throttled(); waited < time.Second {
 					t.Errorf("the client was never told to wait for longer than %v", waited)
 				}
-				if aborted := a.p.Stats().Transactions[outcomeAborted.String()]; aborted > 2 {
+				if aborted := a.p.Stats().Transactions[turn.Aborted.String()]; aborted > 2 {
 					t.Errorf("%d turns were given up", aborted)
 				}
 				if doubled := w.watch.Counts().Doubled; doubled > 0 {

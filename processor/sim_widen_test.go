@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -62,7 +63,7 @@ func TestSimCancelsWhilePartitionsAreAdded(t *testing.T) {
 					if !r.widen() {
 						t.Fatal("no partition was added")
 					}
-					time.Sleep(freshLook + time.Second)
+					time.Sleep(turn.FreshLook + time.Second)
 					added := r.plan.Partitions - 1
 					cancelled = append(cancelled, ask(id("v", added), added)) // it is passed on to where no process reads yet
 					cancel(id("v", added), 0)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/histogram"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -57,9 +58,11 @@ func TestLatenessOfATurn(t *testing.T) {
 	p := livePartition(t, l)
 	c := l.counters
 	target := l.targets.Of([]byte("orders"))
-	pt := &part{p: p}
-	out := func(since int64) output { return output{kind: outDelivered, part: pt, target: target, since: since} }
-	c.outputs(&turn{kit: &l.kit, answered: time.UnixMilli(ms(0)), render: &renderer{kit: &l.kit, outputs: []output{out(ms(-3)), out(ms(-3)), out(ms(-40)), out(ms(+10))}}})
+	pt := p.part(&pending.Part{})
+	out := func(since int64) turn.Output {
+		return turn.Output{Kind: turn.OutDelivered, Part: pt, Target: target, Since: since}
+	}
+	c.outputs(&turn.Turn{Env: l.turnEnv(), Answered: time.UnixMilli(ms(0)), Renderer: &turn.Renderer{Env: l.turnEnv(), Outputs: []turn.Output{out(ms(-3)), out(ms(-3)), out(ms(-40)), out(ms(+10))}}})
 	h := target.Counts.Lateness.Snapshot()
 	var count int64
 	for _, n := range h.Counts {
@@ -149,8 +152,8 @@ func TestRequestedDelays(t *testing.T) {
 // A turn takes from its beginning to its decision.
 func TestTimeOfATurn(t *testing.T) {
 	c := newCounters(nil, slog.New(slog.DiscardHandler))
-	c.turn(&turn{tried: []*part{{}}, outcome: outcomeAborted, began: time.Now().Add(-2 * time.Second), answered: time.UnixMilli(testNow)})
-	c.turn(&turn{outcome: outcomeDone, began: time.Now().Add(-time.Hour)}) // nothing in it was tried
+	c.turn(&turn.Turn{Tried: []*turn.Part{{}}, Outcome: turn.Aborted, Began: time.Now().Add(-2 * time.Second), Answered: time.UnixMilli(testNow)})
+	c.turn(&turn.Turn{Outcome: turn.Done, Began: time.Now().Add(-time.Hour)}) // nothing in it was tried
 	if sum := c.turnTime.Snapshot().Sum; sum < 2 || sum > 3 {
 		t.Errorf("%v s, want 2", sum)
 	}

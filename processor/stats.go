@@ -144,7 +144,7 @@ func (p *Processor) Stats() Stats {
 		}
 		ts := TargetStats{Target: t.Name, Delivered: t.Counts.Delivered.Load(), Lateness: t.Counts.Lateness.Snapshot()}
 		if st.Status != targets.Ready {
-			ts.Trouble = st.Status.String() + ": " + notReady(st)
+			ts.Trouble = st.Status.String() + ": " + st.NotReady()
 		}
 		s.Targets = append(s.Targets, ts)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -23,7 +24,7 @@ func TestCatchUpDoesNothing(t *testing.T) {
 	}
 	l.read(t, p, testNow, req(0, ms(-5), "orders"), req(1, ms(-4), "orders"))
 	if parts, _ := l.selection.records(l.order, testNow); len(parts) > 0 {
-		t.Errorf("records %v are delivered", parts[0].offsets())
+		t.Errorf("records %v are delivered", offsetsIn(parts[0]))
 	}
 	if parts := l.checkpoints.stale(l.order); len(parts) > 0 {
 		t.Errorf("%+v is committed", parts[0].To)
@@ -175,7 +176,7 @@ func TestRevocationWaitsForTheTurn(t *testing.T) {
 		p := livePartition(t, l)
 		l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow+1, "orders"))
 		parts, _ := l.selection.records(l.order, testNow)
-		l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}}
+		l.turns.inFlight = &turn.Turn{Env: l.turnEnv(), Parts: parts, Tried: parts, Cancel: func() {}}
 		taken := make(chan struct{})
 		go func() {
 			l.take(t.Context(), group.Handover{From: stay, Revoked: []kafka.TopicPartition{testTP}})
@@ -192,7 +193,7 @@ func TestRevocationWaitsForTheTurn(t *testing.T) {
 		equal(t, "W that the turn has left", p.Marks().Committed.Watermark, parts[0].To.Watermark)
 		equal(t, "partitions", len(l.partitions)+len(l.order), 0)
 		if due, _ := l.selection.records(l.order, testNow+10); len(due) > 0 {
-			t.Errorf("records %v are delivered", due[0].offsets())
+			t.Errorf("records %v are delivered", offsetsIn(due[0]))
 		}
 		if stale := l.checkpoints.stale(l.order); len(stale) > 0 {
 			t.Errorf("%+v is committed", stale[0].To)
@@ -208,12 +209,12 @@ func TestLost(t *testing.T) {
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	parts, _ := l.selection.records(l.order, testNow)
-	l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, outcome: outcomeAborted, err: errors.New("refused")}
+	l.turns.inFlight = &turn.Turn{Env: l.turnEnv(), Parts: parts, Tried: parts, Cancel: func() {}, Outcome: turn.Aborted, Err: errors.New("refused")}
 	l.turns.decided <- l.turns.inFlight
 	l.take(t.Context(), group.Handover{From: stay, Revoked: []kafka.TopicPartition{testTP}, Lost: true})
 	equal(t, "partitions", len(l.partitions)+len(l.order), 0)
 	if due, _ := l.selection.records(l.order, testNow); len(due) > 0 {
-		t.Errorf("records %v are delivered", due[0].offsets())
+		t.Errorf("records %v are delivered", offsetsIn(due[0]))
 	}
 }
 
@@ -228,11 +229,11 @@ func TestUnknownOutcome(t *testing.T) {
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	parts, _ := l.selection.records(l.order, testNow)
 	l.read(t, p, testNow, req(1, ms(-1), "orders")) // late by a W that is not tried any more
-	render := &renderer{kit: &l.kit, buf: make([]byte, 0, 1<<10)}
-	tn := &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, render: render, outcome: outcomeUnknown, err: kafka.ErrUnanswered}
+	render := &turn.Renderer{Env: l.turnEnv(), Outputs: make([]turn.Output, 0, 8)}
+	tn := &turn.Turn{Env: l.turnEnv(), Parts: parts, Tried: parts, Cancel: func() {}, Renderer: render, Outcome: turn.Unknown, Err: kafka.ErrUnanswered}
 	l.turns.inFlight = tn
 	l.turnDecided(ctx, tn)
-	equal(t, "bytes of what the old client may still hold", cap(render.buf), 0)
+	equal(t, "room of what the old client may still hold", cap(render.Outputs), 0)
 	equal(t, "partitions", len(l.partitions)+len(l.order), 0)
 	equal(t, "producers are being renewed", l.producers.renewing, true)
 	equal(t, "restores", len(l.restores.m), 1)
@@ -268,8 +269,8 @@ func TestPlainCommitNotAnswered(t *testing.T) {
 	}
 	l.membership = before
 	l.read(t, p, testNow, control(0))
-	tn := &turn{kit: &l.kit, parts: []*part{p.prepareCommit()}, plain: true, cancel: func() {}, outcome: outcomeUnknown, err: kafka.ErrUnanswered}
-	tn.tried = tn.parts
+	tn := &turn.Turn{Env: l.turnEnv(), Parts: []*turn.Part{p.prepareCommit()}, Plain: true, Cancel: func() {}, Outcome: turn.Unknown, Err: kafka.ErrUnanswered}
+	tn.Tried = tn.Parts
 	p.Begin()
 	l.turns.inFlight = tn
 	l.turnDecided(ctx, tn)
@@ -296,7 +297,7 @@ func TestAbortsAreSpacedOut(t *testing.T) {
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	refuse := func() {
 		parts, _ := l.selection.records(l.order, max(again(p), testNow))
-		l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, outcome: outcomeAborted, err: kerr.RebalanceInProgress}
+		l.turns.inFlight = &turn.Turn{Env: l.turnEnv(), Parts: parts, Tried: parts, Cancel: func() {}, Outcome: turn.Aborted, Err: kerr.RebalanceInProgress}
 		l.turnDecided(t.Context(), l.turns.inFlight)
 	}
 	for i, want := range []int64{0, 0, 0, 0, 100, 200, 400, 800, 1000, 1000} {
@@ -310,7 +311,7 @@ func TestAbortsAreSpacedOut(t *testing.T) {
 		t.Error("it is tried again at once")
 	}
 	parts, _ := l.selection.records(l.order, again(p))
-	l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}}
+	l.turns.inFlight = &turn.Turn{Env: l.turnEnv(), Parts: parts, Tried: parts, Cancel: func() {}}
 	l.turnDecided(t.Context(), l.turns.inFlight)
 	equal(t, "turns given up in a row", l.turns.aborts, 0)
 	if p.err != nil {
@@ -325,7 +326,7 @@ func TestForbiddenTurnWaits(t *testing.T) {
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	parts, _ := l.selection.records(l.order, testNow)
 	p.End()
-	l.turns.repeat(&turn{kit: &l.kit, tried: parts, err: kerr.GroupAuthorizationFailed})
+	l.turns.repeat(&turn.Turn{Env: l.turnEnv(), Tried: parts, Err: kerr.GroupAuthorizationFailed})
 	equal(t, "it waits", again(p)-testNow, 1000)
 	if !errors.Is(p.err, kerr.GroupAuthorizationFailed) {
 		t.Errorf("it says %v", p.err)
@@ -343,10 +344,10 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 		l.read(t, p, testNow, req(0, testNow, "orders"))
 		parts, _ := l.selection.records(l.order, testNow)
 		ctx, cancel := context.WithCancel(t.Context())
-		l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: cancel}
-		go func(tn *turn) { // hangs until it is given up
+		l.turns.inFlight = &turn.Turn{Env: l.turnEnv(), Parts: parts, Tried: parts, Cancel: cancel}
+		go func(tn *turn.Turn) { // hangs until it is given up
 			<-ctx.Done()
-			tn.outcome, tn.err = outcomeUnknown, ctx.Err()
+			tn.Outcome, tn.Err = turn.Unknown, ctx.Err()
 			l.turns.decided <- tn
 		}(l.turns.inFlight)
 		told, stop := context.WithCancel(t.Context())

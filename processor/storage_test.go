@@ -265,7 +265,7 @@ func TestCheckpointFromAStoreOnTheWay(t *testing.T) {
 	copied := req(3, 0, "orders")
 	copied.Headers, _ = topics.AppendCopy(nil, req(0, ms(farMs), "orders").Headers, p.mark, topics.Copy{Due: ms(farMs), Timestamp: testNow}, nil)
 	l.read(t, p, testNow, req(0, ms(farMs), "orders"), req(1, ms(farMs+1), "orders"), req(2, ms(farMs+2), "orders"))
-	l.happened(&part{Part: p.Checkpoint(), p: p})
+	l.happened(p.part(p.Checkpoint()))
 	l.read(t, p, testNow, copied) // above O
 	must := func(err error) {
 		t.Helper()
@@ -274,7 +274,7 @@ func TestCheckpointFromAStoreOnTheWay(t *testing.T) {
 		}
 	}
 	must(p.Flush())
-	l.happened(&part{Part: p.Checkpoint(), p: p}) // O passes it, and L the record
+	l.happened(p.part(p.Checkpoint())) // O passes it, and L the record
 	equal(t, "L", p.Marks().Committed.LowWater, 1)
 	_, err := l.assign(p.Marks().Committed, 0, 4, 4)
 	must(err)

@@ -3,12 +3,8 @@ package processor
 import (
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
-	"github.com/duewheel/duewheel/topics"
+	"github.com/duewheel/duewheel/processor/turn"
 )
 
 // A target's leader may refuse a record for what the record is. It refuses the whole batch that
@@ -47,130 +43,46 @@ func (s *lost) add(d time.Duration) {
 	s.at = time.Now()
 }
 
-// isOfRecord reports a refusal for what a record is.
-func isOfRecord(err error) bool {
-	return kafka.IsAny(err, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.PolicyViolation, kerr.MessageTooLarge, kerr.RecordListTooLarge,
-		kerr.UnsupportedForMessageFormat)
-}
-
-// refusal is that records of a turn were refused for what one of them is.
-type refusal struct {
-	err   error
-	items []*pending.Item
-	alone *output // what was refused, if nothing of another record went along; nil: any of them may be to blame
-}
-
-// noteRejected notes what was refused for what a record is. Its target is not to blame for that,
-// unless it is a record that has nowhere else to go.
-func (t *turn) noteRejected(w *acks) {
-	if len(w.refused) == 0 {
-		return
-	}
-	if err := w.failed[t.cfg.AuditTopic]; err != nil { // no record is to blame for what is told of it
-		t.blamed[t.cfg.AuditTopic] = err
-		return
-	}
-	outs := t.render.outputs
-	var r refusal
-	var first output
-	refused := make(map[*kgo.Record]bool, len(w.refused))
-	for _, rec := range w.refused {
-		refused[rec] = true
-	}
-	alone := true
-	for i := range outs {
-		switch outs[i].kind {
-		case outAudit:
-			continue
-		case outCopy: // what it is copied from stays where it is
-			if refused[outs[i].rec] {
-				t.copyRefused = w.failed[outs[i].rec.Topic]
-				delete(t.blamed, outs[i].rec.Topic)
-			}
-			continue
-		}
-		alone = alone && outs[i].item == outs[0].item
-		if refused[outs[i].rec] {
-			if len(r.items) == 0 {
-				first, r.err = outs[i], w.failed[outs[i].rec.Topic]
-			}
-			r.items = append(r.items, outs[i].item)
-		}
-	}
-	if len(r.items) == 0 {
-		return
-	}
-	if alone {
-		if !first.another(r.err) {
-			return
-		}
-		r.alone = &first
-	}
-	for _, rec := range w.refused {
-		delete(t.blamed, rec.Topic)
-	}
-	t.rejected = &r
-}
-
-// another reports whether something else can be written for a record when this was refused by itself.
-func (o *output) another(why error) bool {
-	switch o.kind {
-	case outDelivered:
-		return true
-	case outRetry, outPostponed:
-		return isTooLarge(why) // it waits where it is, or is dead-lettered
-	case outForward:
-		return isTooLarge(why) && !o.item.Stays // it is made smaller
-	case outDeadLetter:
-		return isTooLarge(why) && o.size > leastDeadLetter
-	}
-	return false
-}
-
-// leastDeadLetter is the size from which on a dead letter is not cut any further: then its topic is
-// the one that is in trouble.
-const leastDeadLetter = 4 << 10
-
 // suspect makes suspects of the records that were refused. Those of before are none any more:
 // one of these explains them.
-func (s *selection) suspect(ps []*partition, t *turn) {
-	r := t.rejected
+func (s *selection) suspect(ps []*partition, t *turn.Turn) {
+	r := t.Rejected
 	for _, p := range ps {
 		for _, pt := range p.repeated() {
 			acquit(pt)
 		}
 	}
-	for _, pt := range t.tried {
+	for _, pt := range t.Tried {
 		acquit(pt.Part)
 	}
-	if r.alone == nil {
-		for _, it := range r.items {
+	if r.Alone == nil {
+		for _, it := range r.Items {
 			it.Suspect = true
 		}
 		s.narrowing = true
 		return
 	}
-	switch it := r.items[0]; r.alone.kind {
-	case outRetry, outPostponed, outForward:
+	switch it := r.Items[0]; r.Alone.Kind {
+	case turn.OutRetry, turn.OutPostponed, turn.OutForward:
 		it.Stays = true
-	case outDeadLetter:
+	case turn.OutDeadLetter:
 		it.Extra().Cuts++
 	default:
-		target := r.alone.target
+		target := r.Alone.Target
 		if n := target.Blamed.Add(1); n > mostBlamed {
-			s.targets.Failed(target.Name, r.err, t.leftBusy)
+			s.targets.Failed(target.Name, r.Err, t.LeftBusy)
 			return
 		}
-		it.Extra().Blame = r.err
+		it.Extra().Blame = r.Err
 		if s.lost.time > mostLost {
-			s.targets.Rest(target.Name, r.err, t.leftBusy, 2*s.lost.time)
+			s.targets.Rest(target.Name, r.Err, t.LeftBusy, 2*s.lost.time)
 		}
 	}
 }
 
 // narrow takes half of the suspects for the next turn, or what has to go before them. When there
 // are none that can be tried now, it takes nothing.
-func (s *selection) narrow(ps []*partition, now int64) (parts []*part) {
+func (s *selection) narrow(ps []*partition, now int64) (parts []*turn.Part) {
 	if !s.narrowing {
 		return nil
 	}
@@ -241,17 +153,4 @@ func acquit(pt *pending.Part) {
 	for i := range pt.Items {
 		pt.Items[i].Suspect = false
 	}
-}
-
-func isTooLarge(err error) bool {
-	return kafka.IsAny(err, kerr.MessageTooLarge, kerr.RecordListTooLarge)
-}
-
-// refusalOf is the refusal of a record that is to blame.
-func refusalOf(target []byte, err error) *topics.Refusal {
-	code := topics.CodeRejected
-	if isTooLarge(err) {
-		code = topics.CodeTooLarge
-	}
-	return produceRefusal(code, "the topic %s refused it: %v", target, err)
 }

@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -24,7 +26,7 @@ import (
 var someone = kafka.Member{ID: "someone", Generation: 7}
 
 // readyTurn is a turn that delivers one record, with a producer that has just been started.
-func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
+func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn.Turn {
 	t.Helper()
 	for _, name := range []string{"orders", testTopic, testTopic + ".dead"} {
 		l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
@@ -36,7 +38,7 @@ func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
 }
 
 // turnOf is a turn with what is due of records that a partition reads.
-func (l *lane) turnOf(t *testing.T, w *wiretap, p *partition, rs ...*kgo.Record) *turn {
+func (l *lane) turnOf(t *testing.T, w *wiretap, p *partition, rs ...*kgo.Record) *turn.Turn {
 	t.Helper()
 	l.read(t, p, testNow, rs...)
 	pt := p.take(testNow, nil, 1000, anyBytes)
@@ -45,13 +47,13 @@ func (l *lane) turnOf(t *testing.T, w *wiretap, p *partition, rs ...*kgo.Record)
 	if l.cfg.Guarantee == AtLeastOnce {
 		id = ""
 	}
-	tn := &turn{
-		kit: &l.kit, parts: []*part{pt}, member: someone, began: time.Now(), cancel: func() {},
-		producer: producer.New(l.producers.config(id, nil)),
-		render:   &renderer{kit: &l.kit},
+	tn := &turn.Turn{
+		Env: l.turnEnv(), Parts: []*turn.Part{pt}, Member: someone, Began: time.Now(), Cancel: func() {},
+		Producer: producer.New(l.producers.config(id, nil)),
+		Renderer: &turn.Renderer{Env: l.turnEnv()},
 	}
-	t.Cleanup(tn.producer.Close)
-	if err := tn.producer.Renew(t.Context()); err != nil {
+	t.Cleanup(tn.Producer.Close)
+	if err := tn.Producer.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.take()
@@ -62,8 +64,8 @@ func (l *lane) turnOf(t *testing.T, w *wiretap, p *partition, rs ...*kgo.Record)
 func TestTurnOrder(t *testing.T) {
 	l, w := testCluster(t)
 	tn := readyTurn(t, l, w)
-	tn.run(t.Context())
-	equal(t, "outcome", tn.outcome, outcomeDone)
+	tn.Run(t.Context())
+	equal(t, "outcome", tn.Outcome, turn.Done)
 	equals(t, "requests", w.take(), []string{"TxnOffsetCommit", "Produce", "EndTxn commit=true"})
 }
 
@@ -73,51 +75,51 @@ func TestTurnOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		break_  func(w *wiretap)
-		want    outcome
+		want    turn.Outcome
 		renewed bool
 	}{
-		{"EndTxn is not answered", func(w *wiretap) { w.cut(kmsg.EndTxn) }, outcomeUnknown, false},
+		{"EndTxn is not answered", func(w *wiretap) { w.cut(kmsg.EndTxn) }, turn.Unknown, false},
 		{"EndTxn is answered by an error", func(w *wiretap) {
 			w.answer(kmsg.EndTxn, func(req kmsg.Request) (kmsg.Response, error) {
 				resp := req.ResponseKind().(*kmsg.EndTxnResponse)
 				resp.ErrorCode = kerr.InvalidTxnState.Code
 				return resp, nil
 			})
-		}, outcomeUnknown, false},
+		}, turn.Unknown, false},
 		{"EndTxn is answered: fenced", func(w *wiretap) {
 			w.answer(kmsg.EndTxn, func(req kmsg.Request) (kmsg.Response, error) {
 				resp := req.ResponseKind().(*kmsg.EndTxnResponse)
 				resp.ErrorCode = kerr.ProducerFenced.Code
 				return resp, nil
 			})
-		}, outcomeUnknown, false},
-		{"TxnOffsetCommit is not answered", func(w *wiretap) { w.cut(kmsg.TxnOffsetCommit) }, outcomeUnknown, false},
+		}, turn.Unknown, false},
+		{"TxnOffsetCommit is not answered", func(w *wiretap) { w.cut(kmsg.TxnOffsetCommit) }, turn.Unknown, false},
 		{"TxnOffsetCommit is refused by a rebalance", func(w *wiretap) {
 			w.answer(kmsg.TxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error) {
 				return answers.Commit(req, kerr.IllegalGeneration.Code), nil
 			})
-		}, outcomeAborted, true},
+		}, turn.Aborted, true},
 		{"TxnOffsetCommit is refused: fenced", func(w *wiretap) {
 			w.answer(kmsg.TxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error) {
 				return answers.Commit(req, kerr.ProducerFenced.Code), nil
 			})
-		}, outcomeUnknown, false},
-		{"a record is refused", func(w *wiretap) { refuseRecords(w, kerr.InvalidRecord) }, outcomeAborted, true},
+		}, turn.Unknown, false},
+		{"a record is refused", func(w *wiretap) { refuseRecords(w, kerr.InvalidRecord) }, turn.Aborted, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t)
 			tn := readyTurn(t, l, w)
 			c.break_(w)
-			before := tn.producer.Client()
+			before := tn.Producer.Client()
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			tn.run(ctx)
-			equal(t, "outcome", tn.outcome, c.want)
-			if tn.err == nil {
+			tn.Run(ctx)
+			equal(t, "outcome", tn.Outcome, c.want)
+			if tn.Err == nil {
 				t.Error("no error says why")
 			}
 			seen := w.take()
-			equal(t, "renewed", tn.producer.Client() != before && len(only(seen, "InitProducerID me-0")) > 0, c.renewed)
+			equal(t, "renewed", tn.Producer.Client() != before && len(only(seen, "InitProducerID me-0")) > 0, c.renewed)
 			if c.renewed {
 				equals(t, "decisions", only(seen, "EndTxn commit=true"), nil)
 			}
@@ -167,10 +169,10 @@ func TestTurnBlamesTheTarget(t *testing.T) {
 	l, w := testCluster(t)
 	tn := readyTurn(t, l, w)
 	refuseRecords(w, kerr.TopicAuthorizationFailed)
-	tn.run(t.Context())
-	equal(t, "outcome", tn.outcome, outcomeAborted)
-	if !errors.Is(tn.blamed["orders"], kerr.TopicAuthorizationFailed) || len(tn.blamed) != 1 {
-		t.Errorf("blamed are %v", tn.blamed)
+	tn.Run(t.Context())
+	equal(t, "outcome", tn.Outcome, turn.Aborted)
+	if !errors.Is(tn.Blamed["orders"], kerr.TopicAuthorizationFailed) || len(tn.Blamed) != 1 {
+		t.Errorf("blamed are %v", tn.Blamed)
 	}
 }
 
@@ -187,23 +189,23 @@ func TestTurnBlamesTheRecord(t *testing.T) {
 	}{
 		{"alone", []*kgo.Record{req(0, testNow, "orders")}, 1, true, "", kerr.InvalidRecord},
 		{"two together", []*kgo.Record{req(0, testNow, "orders"), req(1, testNow, "orders")}, 2, false, "", kerr.InvalidRecord},
-		{"a dead letter", []*kgo.Record{{Topic: testTopic, Value: make([]byte, leastDeadLetter)}}, 0, false, testTopic + ".dead", kerr.InvalidRecord},
-		{"a dead letter, for its size", []*kgo.Record{{Topic: testTopic, Value: make([]byte, leastDeadLetter)}}, 1, true, "", kerr.MessageTooLarge},
+		{"a dead letter", []*kgo.Record{{Topic: testTopic, Value: make([]byte, 4<<10)}}, 0, false, testTopic + ".dead", kerr.InvalidRecord},
+		{"a dead letter, for its size", []*kgo.Record{{Topic: testTopic, Value: make([]byte, 4<<10)}}, 1, true, "", kerr.MessageTooLarge},
 		{"a small dead letter, for its size", []*kgo.Record{{Topic: testTopic, Value: make([]byte, 10)}}, 0, false, testTopic + ".dead", kerr.MessageTooLarge},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t)
 			tn := readyTurn(t, l, w, c.records...)
 			refuseRecords(w, c.why)
-			tn.run(t.Context())
-			equal(t, "outcome", tn.outcome, outcomeAborted)
+			tn.Run(t.Context())
+			equal(t, "outcome", tn.Outcome, turn.Aborted)
 			if c.target != "" {
-				equal(t, "blamed", tn.blamed[c.target] != nil && tn.rejected == nil, true)
+				equal(t, "blamed", tn.Blamed[c.target] != nil && tn.Rejected == nil, true)
 				return
 			}
-			equal(t, "suspects", len(tn.rejected.items), c.suspect)
-			equal(t, "one to blame", tn.rejected.alone != nil, c.culprit)
-			equal(t, "targets to blame", len(tn.blamed), 0)
+			equal(t, "suspects", len(tn.Rejected.Items), c.suspect)
+			equal(t, "one to blame", tn.Rejected.Alone != nil, c.culprit)
+			equal(t, "targets to blame", len(tn.Blamed), 0)
 		})
 	}
 }
@@ -215,11 +217,11 @@ func TestRefusalOfTargetIsAskedForAnew(t *testing.T) {
 		for _, c := range []struct {
 			name  string
 			asked time.Duration // after the record was due
-			want  outputKind
+			want  turn.Kind
 		}{
-			{"asked before it was due", -time.Minute, outRetry},
-			{"asked at the same ms", 0, outRetry},
-			{"asked after it was due", time.Minute, outDeadLetter},
+			{"asked before it was due", -time.Minute, turn.OutRetry},
+			{"asked at the same ms", 0, turn.OutRetry},
+			{"asked after it was due", time.Minute, turn.OutDeadLetter},
 		} {
 			t.Run(known.Status.String()+" "+c.name, func(t *testing.T) {
 				l, w := testCluster(t)
@@ -230,16 +232,16 @@ func TestRefusalOfTargetIsAskedForAnew(t *testing.T) {
 				st.Asked = time.Now().Add(c.asked) // which is testNow by the clock that counts
 				orders.State.Store(&st)
 				orders.Hurry.Store(false)
-				tn.renderParts(t.Context(), tn.parts)
-				if len(tn.render.outputs) != 1 || tn.render.outputs[0].kind != c.want {
-					t.Fatalf("outputs are %+v", tn.render.outputs)
+				tn.RenderParts(t.Context(), tn.Parts)
+				if len(tn.Renderer.Outputs) != 1 || tn.Renderer.Outputs[0].Kind != c.want {
+					t.Fatalf("outputs are %+v", tn.Renderer.Outputs)
 				}
-				equal(t, "it is looked up again", orders.Hurry.Load(), c.want == outRetry)
+				equal(t, "it is looked up again", orders.Hurry.Load(), c.want == turn.OutRetry)
 				blamed := "delay-target-topic=orders"
 				if known.Status == targets.Ready {
 					blamed = "delay-target-partition=4"
 				}
-				if refusal := tn.render.outputs[0].refusal; refusal != nil {
+				if refusal := tn.Renderer.Outputs[0].Refusal; refusal != nil {
 					equal(t, "header to blame", refusal.Header+"="+string(refusal.Value), blamed)
 				}
 			})
@@ -285,16 +287,18 @@ func TestRouteDecidesWhatComesOut(t *testing.T) {
 				r.Headers = append(r.Headers, kgo.RecordHeader{Key: tt.headers[i], Value: []byte(tt.headers[i+1])})
 			}
 			tn := readyTurn(t, l, w, r)
-			tn.renderParts(t.Context(), tn.parts)
-			if len(tn.render.outputs) != 1 || tn.render.outputs[0].kind != outDelivered {
-				t.Fatalf("outputs are %+v", tn.render.outputs)
+			began := l.clock.Now()
+			tn.RenderParts(t.Context(), tn.Parts)
+			if len(tn.Renderer.Outputs) != 1 || tn.Renderer.Outputs[0].Kind != turn.OutDelivered {
+				t.Fatalf("outputs are %+v", tn.Renderer.Outputs)
 			}
-			out := tn.render.outputs[0].rec
-			equal(t, "partition", out.Partition, tt.partition(tn.parts[0].p.tp.Partition))
-			if tt.stamp == 0 {
-				tt.stamp = tn.render.now.UnixMilli()
+			out := tn.Renderer.Outputs[0].Record
+			equal(t, "partition", out.Partition, tt.partition(tn.Parts[0].TP.Partition))
+			if at := out.Timestamp.UnixMilli(); tt.stamp == 0 {
+				equal(t, "the timestamp is that of its delivery", began <= at && at <= l.clock.Now(), true)
+			} else {
+				equal(t, "timestamp", at, tt.stamp)
 			}
-			equal(t, "timestamp", out.Timestamp.UnixMilli(), tt.stamp)
 			var left []string
 			for _, h := range out.Headers {
 				left = append(left, h.Key)
@@ -310,23 +314,22 @@ func TestRoutesOfNeighbours(t *testing.T) {
 	r := req(0, testNow, "orders")
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: "trace", Value: []byte("1")})
 	tn := readyTurn(t, l, w, r)
-	p := tn.parts[0].p
 	usual, again, denied := testRoute(false), testRoute(false), testRoute(false)
 	again.Retry = &topics.Retrying{Backoff: topics.Backoff{Initial: time.Second, Factor: 1, Max: time.Second}, MaxAttempts: 1, Strip: []string{"trace"}}
 	denied.Allow = []string{"bills"}
 	for i, tt := range []struct {
 		route topics.Route
-		kind  outputKind
+		kind  turn.Kind
 		first string // header
-	}{{again, outDelivered, topics.HeaderAttempt}, {usual, outDelivered, "trace"}, {denied, outDeadLetter, topics.HeaderUntil}} {
-		p.route = mustRoute(tt.route)
-		tn.renderParts(t.Context(), tn.parts)
-		if len(tn.render.outputs) <= i {
-			t.Fatalf("outputs are %+v", tn.render.outputs)
+	}{{again, turn.OutDelivered, topics.HeaderAttempt}, {usual, turn.OutDelivered, "trace"}, {denied, turn.OutDeadLetter, topics.HeaderUntil}} {
+		tn.Parts[0].Route = mustRoute(tt.route)
+		tn.RenderParts(t.Context(), tn.Parts)
+		if len(tn.Renderer.Outputs) <= i {
+			t.Fatalf("outputs are %+v", tn.Renderer.Outputs)
 		}
-		out := tn.render.outputs[i]
-		equal(t, "kind", out.kind, tt.kind)
-		equal(t, "header", out.rec.Headers[0].Key, tt.first)
+		out := tn.Renderer.Outputs[i]
+		equal(t, "kind", out.Kind, tt.kind)
+		equal(t, "header", out.Record.Headers[0].Key, tt.first)
 	}
 }
 
@@ -340,20 +343,20 @@ func TestOneRecordOnTrial(t *testing.T) {
 	for _, name := range []string{"orders", testTopic, testTopic + ".dead"} {
 		l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.OnTrial, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Failures: 1})
 	}
-	kinds := func(tn *turn) (kinds []outputKind) {
-		tn.renderParts(t.Context(), tn.parts)
-		for _, o := range tn.render.outputs {
-			kinds = append(kinds, o.kind)
+	kinds := func(tn *turn.Turn) (kinds []turn.Kind) {
+		tn.RenderParts(t.Context(), tn.Parts)
+		for _, o := range tn.Renderer.Outputs {
+			kinds = append(kinds, o.Kind)
 		}
 		return kinds
 	}
-	equals(t, "what the first turn writes", kinds(tn), []outputKind{outDeadLetter, outDelivered, outRetry, outRetry})
-	other := &turn{kit: &l.kit, parts: tn.parts, member: someone, cancel: func() {}, render: &renderer{kit: &l.kit}}
+	equals(t, "what the first turn writes", kinds(tn), []turn.Kind{turn.OutDeadLetter, turn.OutDelivered, turn.OutRetry, turn.OutRetry})
+	other := &turn.Turn{Env: l.turnEnv(), Parts: tn.Parts, Member: someone, Cancel: func() {}, Renderer: &turn.Renderer{Env: l.turnEnv()}}
 	equal(t, "what another turn writes", len(kinds(other)), 0) // its parts are held
-	tn.run(t.Context())
-	equal(t, "outcome", tn.outcome, outcomeDone)
+	tn.Run(t.Context())
+	equal(t, "outcome", tn.Outcome, turn.Done)
 	equal(t, "status when it has taken the record", l.targets.Of([]byte("orders")).State.Load().Status, targets.Ready)
-	tn.endTrials()
+	tn.EndTrials()
 	if orders := l.targets.Of([]byte("orders")); orders.Trying.Load() {
 		t.Error("nothing can try it any more")
 	}
@@ -367,10 +370,10 @@ func TestTurnWithoutRecords(t *testing.T) {
 	bad.Headers = nil
 	tn := readyTurn(t, l, w, bad)
 	l.targets.Of([]byte(testTopic + ".dead")).State.Store(&targets.State{Status: targets.Troubled, Why: "it is away"})
-	tn.parts = append(tn.parts, &part{p: tn.parts[0].p, Part: &pending.Part{To: tn.parts[0].p.Marks().Done}}) // a checkpoint that is getting old
-	tn.run(t.Context())
-	equal(t, "outcome", tn.outcome, outcomeDone)
-	equal(t, "parts held up", len(tn.held), 1)
+	tn.Parts = append(tn.Parts, partitionOf(tn.Parts[0]).part(&pending.Part{To: partitionOf(tn.Parts[0]).Marks().Done})) // a checkpoint that is getting old
+	tn.Run(t.Context())
+	equal(t, "outcome", tn.Outcome, turn.Done)
+	equal(t, "parts held up", len(tn.Held), 1)
 	equals(t, "requests", w.take(), []string{"OffsetCommit"})
 }
 
@@ -379,21 +382,21 @@ func TestTurnWithoutRecords(t *testing.T) {
 func TestTurnAppends(t *testing.T) {
 	l, w := testCluster(t)
 	tn := readyTurn(t, l, w, req(0, testNow+1000, "elsewhere"))
-	tn.run(t.Context())
-	equal(t, "outcome", tn.outcome, outcomeDone)
-	pt := tn.parts[0]
+	tn.Run(t.Context())
+	equal(t, "outcome", tn.Outcome, turn.Done)
+	pt := tn.Parts[0]
 	equal(t, "appended", pt.To.Appended, true)
-	if tn.ownEnds[pt] == 0 {
+	if tn.OwnEnds[pt] == 0 {
 		t.Error("it is not known where the resolve record lies")
 	}
-	var kinds []outputKind
-	for _, o := range tn.render.outputs {
-		kinds = append(kinds, o.kind)
+	var kinds []turn.Kind
+	for _, o := range tn.Renderer.Outputs {
+		kinds = append(kinds, o.Kind)
 	}
-	equals(t, "outputs", kinds, []outputKind{outDeadLetter, outResolve})
-	equal(t, "header", tn.render.outputs[1].rec.Headers[0].Key, topics.HeaderResolve)
+	equals(t, "outputs", kinds, []turn.Kind{turn.OutDeadLetter, turn.OutResolve})
+	equal(t, "header", tn.Renderer.Outputs[1].Record.Headers[0].Key, topics.HeaderResolve)
 	l.turnDecided(t.Context(), tn)
-	equal(t, "until where records of ours may lie", pt.p.Marks().OwnEnd, tn.ownEnds[pt])
+	equal(t, "until where records of ours may lie", partitionOf(pt).Marks().OwnEnd, tn.OwnEnds[pt])
 }
 
 // In at_least_once a turn that was given up costs its client only when that has something left to do:
@@ -412,11 +415,11 @@ func TestRefusedRecordsKeepTheClient(t *testing.T) {
 			l, w := testCluster(t, func(c *Config) { c.Guarantee, c.Routes = AtLeastOnce, []topics.Route{testRoute(true)} })
 			l.targets.Of([]byte("bills")).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
 			tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow, "bills"))
-			before := tn.producer.Client()
+			before := tn.Producer.Client()
 			w.refuse("bills", c.bills, kerr.InvalidRecord)
-			tn.run(t.Context())
-			equal(t, "outcome", tn.outcome, outcomeAborted)
-			equal(t, "kept", tn.producer.Client() == before, c.kept)
+			tn.Run(t.Context())
+			equal(t, "outcome", tn.Outcome, turn.Aborted)
+			equal(t, "kept", tn.Producer.Client() == before, c.kept)
 		})
 	}
 }
@@ -426,20 +429,20 @@ func TestTurnAtLeastOnce(t *testing.T) {
 	l, w := testCluster(t, func(c *Config) { c.Guarantee = AtLeastOnce })
 	tn := readyTurn(t, l, w)
 	refuseRecords(w, kerr.InvalidRecord)
-	tn.run(t.Context())
-	equal(t, "outcome", tn.outcome, outcomeAborted)
+	tn.Run(t.Context())
+	equal(t, "outcome", tn.Outcome, turn.Aborted)
 	equals(t, "commits", only(w.take(), "OffsetCommit", "TxnOffsetCommit", "EndTxn"), nil)
 	w.answer(kmsg.Produce, nil)
-	p := tn.parts[0].p
+	p := partitionOf(tn.Parts[0])
 	l.turnDecided(t.Context(), tn)
 	if pt := p.prepareCommit(); pt != nil && pt.To.Watermark.Due > 0 {
 		t.Errorf("a checkpoint passes what was not acknowledged: %+v", pt.To)
 	}
 	again := p.take(testNow+1000, nil, 10, anyBytes)
-	equals(t, "records", again.offsets(), []int64{0})
-	tn = &turn{kit: &l.kit, parts: []*part{again}, member: someone, cancel: func() {}, producer: tn.producer, render: &renderer{kit: &l.kit}}
-	tn.run(t.Context())
-	equal(t, "outcome", tn.outcome, outcomeDone)
+	equals(t, "records", offsetsIn(again), []int64{0})
+	tn = &turn.Turn{Env: l.turnEnv(), Parts: []*turn.Part{again}, Member: someone, Cancel: func() {}, Producer: tn.Producer, Renderer: &turn.Renderer{Env: l.turnEnv()}}
+	tn.Run(t.Context())
+	equal(t, "outcome", tn.Outcome, turn.Done)
 	l.turnDecided(t.Context(), tn)
 	equal(t, "W", p.prepareCommit().To.Watermark, again.To.Watermark)
 }
@@ -450,9 +453,9 @@ func TestAppendedInATurnThatWasGivenUp(t *testing.T) {
 	l.targets.Of([]byte("bills")).State.Store(&targets.State{Status: targets.Troubled, Why: "in trouble"})
 	tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow, "bills"))
 	w.refuse("orders", kerr.InvalidRecord, nil)
-	tn.run(t.Context())
-	equal(t, "outcome", tn.outcome, outcomeAborted)
-	p := tn.parts[0].p
+	tn.Run(t.Context())
+	equal(t, "outcome", tn.Outcome, turn.Aborted)
+	p := partitionOf(tn.Parts[0])
 	l.turnDecided(t.Context(), tn)
 	equal(t, "records of ours lie below", p.Marks().OwnEnd, acknowledgedAt+1)
 	if pt := p.prepareCommit(); pt != nil && !pt.To.Appended {
@@ -469,10 +472,10 @@ func TestAbortGivesUpMemory(t *testing.T) {
 			refuseRecords(w, kerr.InvalidRecord)
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			tn.run(ctx)
-			equal(t, "outcome", tn.outcome, outcomeAborted)
-			if r := tn.render; r.blocks != nil || r.buf != nil || r.headers != nil || r.acked != nil || r.outputs != nil {
-				t.Errorf("the next turn renders into memory of this one: %d blocks, %d bytes", len(r.blocks), cap(r.buf))
+			tn.Run(ctx)
+			equal(t, "outcome", tn.Outcome, turn.Aborted)
+			if r := tn.Renderer; !reflect.DeepEqual(*r, turn.Renderer{Env: r.Env}) {
+				t.Errorf("the next turn renders into memory of this one: %+v", r)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor/telling"
+	"github.com/duewheel/duewheel/processor/turn"
 )
 
 // turns says when a lane's turns begin, one after the other, and what follows from what became of them for the
@@ -13,9 +14,9 @@ type turns struct {
 	producers   *producers
 	selection   *selection
 	checkpoints *checkpoints
-	decided     chan *turn
-	inFlight    *turn
-	ahead       *turn        // rendered while that is in flight, because more was due than fitted into it
+	decided     chan *turn.Turn
+	inFlight    *turn.Turn
+	ahead       *turn.Turn   // rendered while that is in flight, because more was due than fitted into it
 	excerpt     *excerpt     // of a log, to be carried in a turn
 	full        bool         // the last turn could not hold all that was due
 	pace        pace         // how soon one follows another
@@ -34,7 +35,7 @@ func (ts *turns) begin(ps []*partition, now int64, stay membership) {
 		return
 	}
 	if ts.inFlight != nil {
-		if ts.inFlight.full && ts.ahead == nil && !ts.excerpt.overdue() { // what is ahead leaves no room for copies
+		if ts.inFlight.Full && ts.ahead == nil && !ts.excerpt.overdue() { // what is ahead leaves no room for copies
 			ts.beginAhead(ps, now)
 		}
 		return
@@ -43,38 +44,38 @@ func (ts *turns) begin(ps []*partition, now int64, stay membership) {
 	if !m.Valid() || ts.pace.left(time.Now()) > 0 {
 		return
 	}
-	t := &turn{kit: ts.kit, member: m, began: time.Now()}
+	t := &turn.Turn{Env: ts.turnEnv(), Member: m, Began: time.Now()}
 	ts.gather(t, ps, now)
 	if ts.cfg.Guarantee == ExactlyOnce {
 		// Checkpoints that are getting old go along; with nothing to deliver they go alone.
-		t.plain = len(t.parts) == 0
-		t.parts = append(t.parts, ts.checkpoints.stale(ps)...)
+		t.Plain = len(t.Parts) == 0
+		t.Parts = append(t.Parts, ts.checkpoints.stale(ps)...)
 	}
-	if len(t.parts) > 0 {
+	if len(t.Parts) > 0 {
 		ts.inFlight = t
 		ts.start(t)
 	}
 }
 
 // gather takes what a turn delivers, and what it carries. Copies of which one may be refused go alone: nothing else is given up with them.
-func (ts *turns) gather(t *turn, ps []*partition, now int64) {
+func (ts *turns) gather(t *turn.Turn, ps []*partition, now int64) {
 	carries := ts.copies(ps, now)
-	if carries == nil || !carries.copies.of.Suspect {
-		t.parts, t.full = ts.selection.records(ps, now)
-		t.narrows = ts.selection.narrowing
+	if carries == nil || !carries.Copies.Of.Suspect {
+		t.Parts, t.Full = ts.selection.records(ps, now)
+		t.Narrows = ts.selection.narrowing
 	}
 	if carries != nil {
-		t.parts = append(t.parts, carries)
+		t.Parts = append(t.Parts, carries)
 	}
 }
 
 // beginAhead takes the next batch out and has it rendered. It begins when the turn in flight is
 // decided and has happened, and is put back otherwise.
 func (ts *turns) beginAhead(ps []*partition, now int64) {
-	t := &turn{kit: ts.kit, began: time.Now(), begin: make(chan bool, 1)}
-	if t.parts, t.full = ts.selection.ahead(ps, now); len(t.parts) > 0 {
+	t := &turn.Turn{Env: ts.turnEnv(), Began: time.Now(), Begin: make(chan bool, 1)}
+	if t.Parts, t.Full = ts.selection.ahead(ps, now); len(t.Parts) > 0 {
 		if ts.cfg.Guarantee == ExactlyOnce {
-			t.parts = append(t.parts, ts.checkpoints.stale(ps)...) // turns may go on being full
+			t.Parts = append(t.Parts, ts.checkpoints.stale(ps)...) // turns may go on being full
 		}
 		ts.ahead = t
 		ts.start(t)
@@ -88,35 +89,35 @@ func (ts *turns) release(ps []*partition, begin bool, stay membership) {
 		return
 	}
 	ts.ahead = nil
-	t.member, t.began = stay.Member(), time.Now()
-	if begin && !ts.producers.renewing && !ts.draining && !ts.quota.Lasts() && t.member.Valid() {
-		for _, pt := range t.parts {
+	t.Member, t.Began = stay.Member(), time.Now()
+	if begin && !ts.producers.renewing && !ts.draining && !ts.quota.Lasts() && t.Member.Valid() {
+		for _, pt := range t.Parts {
 			// The turn before may have appended above this one's O.
-			pt.To.Appended = pt.To.Appended || pt.p.Marks().OwnEnd > pt.To.Offset
+			pt.To.Appended = pt.To.Appended || partitionOf(pt).Marks().OwnEnd > pt.To.Offset
 		}
 		joining, full := ts.selection.join(ps, ts.clock.Now())
-		t.joining, t.full = joining, t.full || full
+		t.Joining, t.Full = joining, t.Full || full
 		ts.inFlight = t
-		t.begin <- true
+		t.Begin <- true
 		return
 	}
-	t.begin <- false
+	t.Begin <- false
 	<-ts.decided
-	t.endTrials()
-	for _, pt := range t.parts {
-		if pt.p.End(); len(pt.Items) > 0 {
-			pt.p.Repeat(pt.Part, 0)
+	t.EndTrials()
+	for _, pt := range t.Parts {
+		if partitionOf(pt).End(); len(pt.Items) > 0 {
+			partitionOf(pt).Repeat(pt.Part, 0)
 		}
 	}
 }
 
 // start hands a turn to its goroutine.
-func (ts *turns) start(t *turn) {
-	if !t.plain {
-		t.producer, t.render = ts.producers.take()
+func (ts *turns) start(t *turn.Turn) {
+	if !t.Plain {
+		t.Producer, t.Renderer = ts.producers.take()
 	}
-	t.patience = ts.timeouts
-	t.start(ts.decided)
+	t.Patience = ts.timeouts
+	t.Start(ts.until, ts.wg, ts.decided)
 }
 
 // pause is how long nothing has to be done for partitions: until the next record is due, exactly, or the next

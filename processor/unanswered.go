@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/turn"
 )
 
 // unanswered is what a lane knows of commits that go beside turns (at_least_once) and got no answer. It
@@ -27,15 +28,15 @@ type unanswered struct {
 const lateCommit = time.Minute
 
 // note takes in whether a commit got an answer.
-func (u *unanswered) note(t *turn) {
+func (u *unanswered) note(t *turn.Turn) {
 	var answer *kerr.Error
 	switch {
-	case t.err == nil || errors.As(t.err, &answer):
+	case t.Err == nil || errors.As(t.Err, &answer):
 		if !u.since.IsZero() {
 			*u = unanswered{until: time.Now().Add(lateCommit)}
 		}
-	case u.since.IsZero() && errors.Is(t.err, kafka.ErrUnanswered):
-		u.since = t.began
+	case u.since.IsZero() && errors.Is(t.Err, kafka.ErrUnanswered):
+		u.since = t.Began
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/turn"
 )
 
 // Commits that get no answer cost no partition until a session has passed, by whatever protocol the
@@ -42,9 +43,9 @@ func TestUnansweredForASession(t *testing.T) {
 			before = l.membership.(*group.Stay)
 			l.read(t, p, testNow, control(0))
 		}
-		tn := &turn{kit: &l.kit, parts: []*part{{p: p, Part: &pending.Part{To: p.Marks().Committed}}}, plain: true, cancel: func() {}, began: c.began, err: c.err}
-		if tn.tried = tn.parts; c.err != nil {
-			tn.outcome = outcomeUnknown
+		tn := &turn.Turn{Env: l.turnEnv(), Parts: []*turn.Part{p.part(&pending.Part{To: p.Marks().Committed})}, Plain: true, Cancel: func() {}, Began: c.began, Err: c.err}
+		if tn.Tried = tn.Parts; c.err != nil {
+			tn.Outcome = turn.Unknown
 		}
 		l.checkpoints.commit = tn
 		l.commitDecided(t.Context(), tn)

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/processor/turn"
 )
 
 // writing is how far the writing of a partition's checkpoint has come. That it was tried and that it
@@ -36,7 +35,7 @@ func (w *writing) why() string {
 }
 
 // prepareCommit makes a part without records: a checkpoint that has moved on.
-func (p *partition) prepareCommit() *part { return p.part(p.Checkpoint()) }
+func (p *partition) prepareCommit() *turn.Part { return p.part(p.Checkpoint()) }
 
 // stoppedRetry is how often a stopped partition looks whether a person has decided.
 const stoppedRetry = 30 * time.Second
@@ -55,13 +54,4 @@ func (p *partition) wasWritten(now time.Time) {
 		p.log.Info("the checkpoint is written again", "after", p.writing.overdue().Round(time.Second))
 	}
 	p.writing = writing{at: now, tried: now}
-}
-
-// entry turns a checkpoint into what is sent.
-func entry(tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint) (kafka.Commit, error) {
-	md, err := c.Metadata()
-	if err != nil {
-		return kafka.Commit{}, fmt.Errorf("checkpoint of %s: %w", tp, err)
-	}
-	return kafka.Commit{TP: tp, ID: id, Offset: c.Offset, Epoch: c.Epoch, Metadata: md}, nil
 }

@@ -75,6 +75,21 @@ func (pt *Part) Weigh() (records int, bytes int64) {
 	return pt.records, pt.bytes
 }
 
+// Ordered reports whether its partition delivers in the order of the log.
+func (pt *Part) Ordered() bool { return pt.of.Ordered() }
+
+// RequestOf is Partition.RequestOf. Any goroutine may ask that has the part.
+func (pt *Part) RequestOf(q *topics.Request, it *Item, r *Record) error {
+	return pt.of.RequestOf(q, it, r)
+}
+
+// Silent reports whether a cancel has no answer. One that names an id has none: no partition knows what the others have found. Nor has one that
+// another group has passed on before this one began: that group has answered it.
+func (pt *Part) Silent(it *Item, r *Record) bool {
+	var req topics.Request
+	return pt.RequestOf(&req, it, r) == nil && (req.NamedID != nil || req.Inherited)
+}
+
 // AskedFor is the due time of the request at an offset as it was asked for: a handle has no jitter.
 func (pt *Part) AskedFor(offset, due int64) int64 {
 	return due - pt.of.parsers.at(offset).Jitter(pt.of.Mark, offset)

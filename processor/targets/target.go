@@ -181,6 +181,14 @@ func (s *State) longGone(now time.Time) bool {
 	return s.Status == Missing && now.Sub(s.deniedSince) >= goneFor
 }
 
+// NotReady is why nothing may be produced to it now.
+func (s *State) NotReady() string {
+	if s.Status == Unknown {
+		return "not looked up yet"
+	}
+	return s.Why
+}
+
 // Writable reports whether records may be produced to it: if need be, on trial.
 func (s *State) Writable() bool { return s.Status == Ready || s.Status == OnTrial }
 

@@ -1,4 +1,4 @@
-package processor
+package turn
 
 import "github.com/twmb/franz-go/pkg/kgo"
 

@@ -1,4 +1,4 @@
-package processor
+package turn
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 
 // takenAway renders nothing for a late record that another one has cancelled or replaced, unless a crash could come between the two: then a
 // resolve record says what has become of it.
-func (r *renderer) takenAway(pt *part, it *pending.Item) {
+func (r *Renderer) takenAway(pt *Part, it *pending.Item) {
 	r.auditor.takenAway(pt, it, &r.rec)
 	if it.By >= pt.To.Offset {
-		r.resolve(pt, it, topics.ResolveBy(pt.p.mark, it.Offset, it.Key.Due, it.Key.Seq, it.By))
+		r.resolve(pt, it, topics.ResolveBy(pt.Mark, it.Offset, it.Key.Due, it.Key.Seq, it.By))
 	}
 }
 
@@ -30,8 +30,8 @@ func stale(m topics.Mark, it *pending.Item) []kgo.RecordHeader {
 }
 
 // cancel renders a cancel: nothing where it has done what it was to do.
-func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error {
-	p, rec := pt.p, &r.rec
+func (r *Renderer) cancel(ctx context.Context, pt *Part, it *pending.Item) error {
+	rec := &r.rec
 	if it.Effect == pending.EffectForward {
 		forwarded, err := r.forward(ctx, pt, it)
 		if forwarded {
@@ -50,31 +50,24 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 	case pending.EffectNotHere:
 		r.auditor.inVain(pt, it, rec, topics.AuditNotHere)
 	}
-	if it.Effect == pending.EffectCancelled || it.Effect == pending.EffectNotHere || !p.route.CancelsAnswered || isSilent(pt, it, rec) {
+	if it.Effect == pending.EffectCancelled || it.Effect == pending.EffectNotHere || !pt.Route.CancelsAnswered || pt.Silent(it, rec) {
 		return nil
 	}
-	return r.deadLetter(ctx, pt, it, p.route.NotCancelled(rec.Headers, it.Effect == pending.EffectTooLate))
+	return r.deadLetter(ctx, pt, it, pt.Route.NotCancelled(rec.Headers, it.Effect == pending.EffectTooLate))
 }
 
-// isSilent reports whether a cancel has no answer. One that names an id has none: no partition knows what the others have found. Nor has one that
-// another group has passed on before this one began: that group has answered it.
-func isSilent(pt *part, it *pending.Item, rec *pending.Record) bool {
-	var req topics.Request
-	return pt.p.RequestOf(&req, it, rec) == nil && (req.NamedID != nil || req.Inherited)
-}
-
-// freshLook is how old what is known of the delay topic may be for a partition to be none that it has.
-const freshLook = 2 * time.Second
+// FreshLook is how old what is known of the delay topic may be for a partition to be none that it has.
+const FreshLook = 2 * time.Second
 
 // forward renders a cancel for the partition that it names, or for all others if it names an id. It reports whether there are any.
-func (r *renderer) forward(ctx context.Context, pt *part, it *pending.Item) (bool, error) {
-	p, rec := pt.p, &r.rec
-	t, st, err := r.delayTopic(ctx, p)
+func (r *Renderer) forward(ctx context.Context, pt *Part, it *pending.Item) (bool, error) {
+	rec := &r.rec
+	t, st, err := r.delayTopic(ctx, pt)
 	if err != nil {
 		return false, err
 	}
 	var req topics.Request
-	if p.RequestOf(&req, it, rec) != nil {
+	if pt.RequestOf(&req, it, rec) != nil {
 		return false, nil
 	}
 	f := forwarding{r, pt, it, t.Name}
@@ -83,15 +76,15 @@ func (r *renderer) forward(ctx context.Context, pt *part, it *pending.Item) (boo
 	case byHandle && known:
 		f.asWritten(st, req.Handle)
 		return true, nil
-	case time.Since(st.Asked) > freshLook: // partitions may have been added since
-		r.targets.Hurry(t)
-		return false, errAsking
+	case time.Since(st.Asked) > FreshLook: // partitions may have been added since
+		r.Targets.Hurry(t)
+		return false, ErrAsking
 	case byHandle:
 		return false, nil
 	}
 	for to := range st.Partitions {
-		if to != p.tp.Partition {
-			f.bare(to, string(topics.NameOf(p.route.Parser(), req.NamedID)))
+		if to != pt.TP.Partition {
+			f.bare(to, string(topics.NameOf(pt.Route.Parser(), req.NamedID)))
 		}
 	}
 	return st.Partitions > 1, nil
@@ -99,8 +92,8 @@ func (r *renderer) forward(ctx context.Context, pt *part, it *pending.Item) (boo
 
 // forwarding renders a cancel for other partitions of its topic.
 type forwarding struct {
-	*renderer
-	pt    *part
+	*Renderer
+	pt    *Part
 	it    *pending.Item
 	topic string
 }
@@ -127,13 +120,13 @@ func (r forwarding) bare(to int32, name string) {
 
 // address gives a record its topic and the headers of a cancel that is written again, and tells its size.
 func (r forwarding) address(out *kgo.Record, as []kgo.RecordHeader) int {
-	p, at := r.pt.p, len(r.headers)
+	pt, at := r.pt, len(r.headers)
 	out.Topic = r.topic
-	r.headers, r.buf = topics.AppendForward(r.headers, as, p.mark.In(out.Partition), p.tp.Partition, r.rec.Offset, r.rec.Timestamp, r.buf)
+	r.headers, r.buf = topics.AppendForward(r.headers, as, pt.Mark.In(out.Partition), pt.TP.Partition, r.rec.Offset, r.rec.Timestamp, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
 	return topics.RecordSize(out.Key, out.Value, out.Headers)
 }
 
 func (r forwarding) add(out *kgo.Record, size int) {
-	r.outputs = append(r.outputs, output{rec: out, kind: outForward, item: r.it, part: r.pt, size: size})
+	r.Outputs = append(r.Outputs, Output{Record: out, Kind: OutForward, Item: r.it, Part: r.pt, Size: size})
 }

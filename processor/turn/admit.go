@@ -1,4 +1,4 @@
-package processor
+package turn
 
 import (
 	"slices"
@@ -41,10 +41,10 @@ func blaming(header, value string, r *topics.Refusal) *topics.Refusal {
 // for. When an attempt was made says less: a retry may carry the time of a broker, which is later than
 // the answer that the attempt led to. When brokers were asked is told by the clock that counts, as the
 // other times are, which the machine's may be far from.
-func (r *renderer) outdated(st *targets.State, p *partition, it *pending.Item, first topics.Origin, now int64) bool {
-	asked := r.clock.Now() - time.Since(st.Asked).Milliseconds()
+func (r *Renderer) outdated(st *targets.State, pt *Part, it *pending.Item, first topics.Origin, now int64) bool {
+	asked := r.Clock.Now() - time.Since(st.Asked).Milliseconds()
 	since := deliverable(first, now)
-	if p.Ordered() {
+	if pt.Ordered() {
 		since = it.Key.Due
 	}
 	return since <= now && asked <= since
@@ -61,7 +61,7 @@ func deliverable(first topics.Origin, now int64) int64 {
 
 // takes reports whether records for a target may go into this turn. One on trial gets a single
 // record; or all, where they can go nowhere else.
-func (r *renderer) takes(t *targets.Target, st *targets.State, all bool) bool {
+func (r *Renderer) takes(t *targets.Target, st *targets.State, all bool) bool {
 	switch {
 	case st.Status != targets.OnTrial:
 		return st.Status == targets.Ready
@@ -76,10 +76,10 @@ func (r *renderer) takes(t *targets.Target, st *targets.State, all bool) bool {
 
 // pause is after what time the record at an offset is tried again: when it is known what has to
 // become of it, if that is sooner than its next try.
-func (r *renderer) pause(offset int64, attempts int) time.Duration {
-	pause := retryPause(&r.cfg, offset, attempts)
+func (r *Renderer) pause(offset int64, attempts int) time.Duration {
+	pause := retryPause(r.Env, offset, attempts)
 	if r.state.Denied != 0 {
-		pause = min(pause, max(time.Until(r.state.Verdict)+2*targets.RefreshQuick, r.cfg.RetryBackoff))
+		pause = min(pause, max(time.Until(r.state.Verdict)+2*targets.RefreshQuick, r.RetryBackoff))
 	}
 	return pause
 }

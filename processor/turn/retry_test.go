@@ -1,4 +1,4 @@
-package processor
+package turn
 
 import (
 	"testing"
@@ -9,14 +9,14 @@ import (
 
 // Pauses grow, whatever the jitter, up to the bound; records that failed together are spread out.
 func TestRetryPause(t *testing.T) {
-	cfg := &Config{RetryBackoff: time.Second, RetryBackoffMax: 5 * time.Minute}
+	e := &Env{RetryBackoff: time.Second, RetryBackoffMax: 5 * time.Minute}
 	for attempts, want := range []time.Duration{0: time.Second, 1: 1250 * time.Millisecond, 4: 2441 * time.Millisecond, 40: 5 * time.Minute} {
 		if want == 0 {
 			continue
 		}
 		var sum, least, most time.Duration
 		for offset := range int64(1000) {
-			d := retryPause(cfg, offset, attempts)
+			d := retryPause(e, offset, attempts)
 			sum += d
 			if least, most = min(least, d), max(most, d); offset == 0 {
 				least = d
@@ -29,10 +29,10 @@ func TestRetryPause(t *testing.T) {
 			t.Errorf("after %d attempts from %v to %v, want a fifth around %v", attempts, least, most, want)
 		}
 	}
-	if d := retryPause(cfg, 7, 1<<30); d > 6*time.Minute || d < 4*time.Minute {
+	if d := retryPause(e, 7, 1<<30); d > 6*time.Minute || d < 4*time.Minute {
 		t.Errorf("after very many attempts %v", d)
 	}
-	equal(t, "pause of the same record once more", retryPause(cfg, 7, 3), retryPause(cfg, 7, 3))
+	equal(t, "pause of the same record once more", retryPause(e, 7, 3), retryPause(e, 7, 3))
 }
 
 // What is tried again together is due together, and not before its pause is over: after a short one it would be tried at once, again and again.

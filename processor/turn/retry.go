@@ -1,4 +1,4 @@
-package processor
+package turn
 
 import (
 	"math"
@@ -20,9 +20,9 @@ func retryDue(due int64) int64 { return (due + retryGrain - 1) / retryGrain * re
 // before. It follows from what the retry record carries, so it goes on growing whichever replica
 // reads that. So a record is delivered a quarter as long after its target has come back as that was
 // away, at most, and a target that stays away costs it a few tries an hour.
-func retryPause(cfg *Config, offset int64, attempts int) time.Duration {
-	pause := float64(cfg.RetryBackoff) * math.Pow(retryGrowth, float64(min(attempts, 64)))
-	pause = min(pause, float64(cfg.RetryBackoffMax))
+func retryPause(e *Env, offset int64, attempts int) time.Duration {
+	pause := float64(e.RetryBackoff) * math.Pow(retryGrowth, float64(min(attempts, 64)))
+	pause = min(pause, float64(e.RetryBackoffMax))
 	mixed := (uint64(offset)*31 + uint64(attempts) + 1) * 0x9e3779b97f4a7c15
 	share := float64(mixed>>11) / (1 << 53) // 0 to 1, evenly
 	return time.Duration(pause * (1 - retryJitter + 2*retryJitter*share))

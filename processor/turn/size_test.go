@@ -1,4 +1,4 @@
-package processor
+package turn
 
 import (
 	"testing"
@@ -32,7 +32,7 @@ func TestSizeIsJudgedAsTheBrokerDoes(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer cl.Close()
-			r := &renderer{kit: &kit{reader: cl}}
+			r := &Renderer{Env: &Env{Reader: cl}}
 			how, ok := r.fits(&kgo.Record{Value: c.value}, len(c.value)+70, &targets.State{Takes: c.takes})
 			equal(t, "fits ("+how+")", ok, c.want)
 		})

@@ -1,4 +1,4 @@
-package processor
+package turn
 
 import (
 	"bytes"
@@ -20,12 +20,12 @@ import (
 
 // fits reports whether the target takes a record, whose size is given, as it is or compressed. If
 // not, it says how large it is.
-func (r *renderer) fits(rec *kgo.Record, size int, st *targets.State) (how string, ok bool) {
+func (r *Renderer) fits(rec *kgo.Record, size int, st *targets.State) (how string, ok bool) {
 	if size <= st.Takes.RecordBytes() {
 		return "", true
 	}
 	how = fmt.Sprintf("%d bytes", size)
-	compressor := r.compressor()
+	compressor, _ := r.Reader.OptValue(kgo.WithCompressor).(kgo.Compressor) // the producers have the same options; nil: none
 	if compressor == nil || st.Takes.Inflates || size > kafka.LargestBatch-kafka.BatchPrefix {
 		return how, false
 	}
@@ -39,25 +39,19 @@ func (r *renderer) fits(rec *kgo.Record, size int, st *targets.State) (how strin
 	return fmt.Sprintf("%s, and %d when they are compressed,", how, n), n <= int(st.Takes.MaxBytes)
 }
 
-// compressor is the one that the producers use, which have the same options; nil: none.
-func (r *renderer) compressor() kgo.Compressor {
-	c, _ := r.reader.OptValue(kgo.WithCompressor).(kgo.Compressor)
-	return c
-}
-
 // makeRoom replaces the client of the turn's producer if it would refuse a record for its size.
 // It is called when no transaction is open.
-func (t *turn) makeRoom(ctx context.Context) error {
+func (t *Turn) makeRoom(ctx context.Context) error {
 	topic, least, outgrown := "", int32(0), false
-	for i := range t.render.outputs {
-		o := &t.render.outputs[i]
-		if o.rec.Topic != topic {
-			topic = o.rec.Topic
-			least = t.producer.Bounds().Least(topic)
+	for i := range t.Renderer.Outputs {
+		o := &t.Renderer.Outputs[i]
+		if o.Record.Topic != topic {
+			topic = o.Record.Topic
+			least = t.Producer.Bounds().Least(topic)
 		}
-		if o.size+kafka.BatchPrefix > int(least) {
+		if o.Size+kafka.BatchPrefix > int(least) {
 			least = kafka.LargestBatch
-			outgrown = t.producer.Bounds().Outgrow(topic) || outgrown
+			outgrown = t.Producer.Bounds().Outgrow(topic) || outgrown
 		}
 	}
 	if !outgrown {
@@ -65,7 +59,7 @@ func (t *turn) makeRoom(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
-	return t.producer.Renew(ctx)
+	return t.Producer.Renew(ctx)
 }
 
 // window keeps the batches of a topic within what it takes, where the client does not: the records
@@ -97,35 +91,35 @@ func (ws windows) of(topic string, b *producer.Bounds) *window {
 
 // handOver hands the records to the client, which sends them when it is flushed. It returns those
 // that have to wait until what goes before them has been answered: in rounds, and then in stages.
-func (t *turn) handOver(promise func(*kgo.Record, error)) (later [][]*kgo.Record, stages []rounds) {
+func (t *Turn) handOver(promise func(*kgo.Record, error)) (later [][]*kgo.Record, stages []rounds) {
 	stages = make([]rounds, lastStage+1)
 	ws, in, topic, w := [lastStage + 1]windows{}, 0, "", (*window)(nil)
 	for stage := range ws {
 		ws[stage] = windows{}
 	}
-	for i := range t.render.outputs {
-		o := &t.render.outputs[i]
+	for i := range t.Renderer.Outputs {
+		o := &t.Renderer.Outputs[i]
 		stage := t.stage(o)
-		if o.rec.Topic != topic || stage != in {
-			topic, in = o.rec.Topic, stage
-			w = ws[stage].of(topic, t.producer.Bounds())
+		if o.Record.Topic != topic || stage != in {
+			topic, in = o.Record.Topic, stage
+			w = ws[stage].of(topic, t.Producer.Bounds())
 		}
 		n := 0
 		if w != nil {
-			n = w.roundOf(o.size)
+			n = w.roundOf(o.Size)
 		}
 		if stage > stageRecords {
-			stages[stage] = stages[stage].add(follower{o.rec, o.of}, n)
+			stages[stage] = stages[stage].add(follower{o.Record, o.Of}, n)
 			continue
 		}
 		if n == 0 {
-			t.producer.Client().Produce(context.Background(), o.rec, promise)
+			t.Producer.Client().Produce(context.Background(), o.Record, promise)
 			continue
 		}
 		if n > len(later) {
 			later = append(later, nil)
 		}
-		later[n-1] = append(later[n-1], o.rec)
+		later[n-1] = append(later[n-1], o.Record)
 	}
 	return later, stages
 }

@@ -1,4 +1,4 @@
-package processor
+package turn
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ const (
 // watch looks after a turn whose records are on their way, and says when it is in vain to wait on.
 // It belongs to the turn's goroutine.
 type watch struct {
-	t     *turn
+	t     *Turn
 	acks  *acks
 	broke <-chan struct{}
 	tick  *time.Ticker
@@ -39,25 +39,25 @@ type watch struct {
 	answers int64            // that the producer had had then
 }
 
-func (t *turn) watch(w *acks) *watch {
+func (t *Turn) watch(w *acks) *watch {
 	every := slow
-	if len(t.trials) > 0 {
+	if len(t.Trials) > 0 {
 		every = quick
 	}
 	later := make([]map[string]int, lastStage+1)
 	for stage := range later {
 		later[stage] = map[string]int{}
 	}
-	outs := t.render.outputs
+	outs := t.Renderer.Outputs
 	for i := 0; i < len(outs); { // neighbours mostly go to the same topic
-		stage, topic, n := t.stage(&outs[i]), outs[i].rec.Topic, 1
-		for i+n < len(outs) && outs[i+n].rec.Topic == topic && t.stage(&outs[i+n]) == stage {
+		stage, topic, n := t.stage(&outs[i]), outs[i].Record.Topic, 1
+		for i+n < len(outs) && outs[i+n].Record.Topic == topic && t.stage(&outs[i+n]) == stage {
 			n++
 		}
 		later[stage][topic] += n
 		i += n
 	}
-	return &watch{t: t, acks: w, broke: w.broke, tick: time.NewTicker(every), topics: later[stageRecords], later: later, moved: time.Now(), answers: t.producer.Answers()}
+	return &watch{t: t, acks: w, broke: w.broke, tick: time.NewTicker(every), topics: later[stageRecords], later: later, moved: time.Now(), answers: t.Producer.Answers()}
 }
 
 func (w *watch) stop() { w.tick.Stop() }
@@ -78,18 +78,18 @@ func (w *watch) hopeless() error {
 	if refused == len(waiting) {
 		return fmt.Errorf("produce to %s: refused", waiting[0])
 	}
-	if w.t.quota.Recently(w.t.cfg.TurnTimeout) {
+	if w.t.Quota.Recently(w.t.TurnTimeout) {
 		return nil // the brokers keep it waiting
 	}
 	quiet := time.Since(w.moved)
 	if quiet >= slow {
 		for _, topic := range waiting {
-			if st := w.t.targets.Suspect(topic); !st.Writable() {
+			if st := w.t.Targets.Suspect(topic); !st.Writable() {
 				return fmt.Errorf("produce to %s: %s", topic, st.Why)
 			}
 		}
 	}
-	if quiet >= slow && w.t.producer.Answers()-w.answers >= inVain {
+	if quiet >= slow && w.t.Producer.Answers()-w.answers >= inVain {
 		return fmt.Errorf("produce to %s: answered and not acknowledged", waiting[0])
 	}
 	if patience := w.patience(waiting); quiet >= patience {
@@ -102,8 +102,8 @@ func (w *watch) hopeless() error {
 func (w *watch) look() (waiting []string, refused int) {
 	w.acks.mu.Lock()
 	defer w.acks.mu.Unlock()
-	if settled := len(w.t.render.outputs) - w.acks.left; settled != w.settled {
-		w.settled, w.moved, w.answers = settled, time.Now(), w.t.producer.Answers()
+	if settled := len(w.t.Renderer.Outputs) - w.acks.left; settled != w.settled {
+		w.settled, w.moved, w.answers = settled, time.Now(), w.t.Producer.Answers()
 	}
 	for w.stage < w.acks.stage { // no topic is slow to acknowledge what was not sent
 		w.stage++
@@ -129,11 +129,11 @@ func (w *watch) look() (waiting []string, refused int) {
 // patience is how long the topics that are still waited for may be silent. Where no other has
 // acknowledged all, the trouble may as well be the transaction's.
 func (w *watch) patience(waiting []string) time.Duration {
-	patience, trips := time.Duration(0), coldTrips*w.t.targets.Trip()
+	patience, trips := time.Duration(0), coldTrips*w.t.Targets.Trip()
 	for _, topic := range waiting {
-		target := w.t.targets.Of([]byte(topic))
+		target := w.t.Targets.Of([]byte(topic))
 		switch st := target.State.Load(); {
-		case st.Status == targets.OnTrial && slices.Contains(w.t.trials, target):
+		case st.Status == targets.OnTrial && slices.Contains(w.t.Trials, target):
 			patience = max(patience, targets.PatienceAfter(st.Failures), trips)
 		case len(waiting) == len(w.topics):
 			return w.t.timeout()
@@ -144,10 +144,10 @@ func (w *watch) patience(waiting []string) time.Duration {
 	return patience
 }
 
-// endTrials lets other turns try the targets that this one had on trial.
-func (t *turn) endTrials() {
-	for _, target := range t.trials {
+// EndTrials lets other turns try the targets that this one had on trial.
+func (t *Turn) EndTrials() {
+	for _, target := range t.Trials {
 		target.Trying.Store(false)
 	}
-	t.trials = nil
+	t.Trials = nil
 }

@@ -1,4 +1,4 @@
-package processor
+package turn
 
 import (
 	"fmt"
@@ -76,18 +76,18 @@ func (w *acks) sends(stage int, stages []rounds) bool {
 
 // failure says what went wrong so far, and notes who is to blame: targets that refused, or did
 // not answer. For an error of the producer itself no target is to blame.
-func (t *turn) failure(w *acks) error {
+func (t *Turn) failure(w *acks) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.left == 0 && len(w.failed) == 0 {
 		return nil
 	}
-	t.blamed, t.settled = map[string]error{}, w.left == 0
+	t.Blamed, t.Settled = map[string]error{}, w.left == 0
 	var first error
 	for topic, err := range w.failed {
-		t.settled = t.settled && isOfRecord(err)
+		t.Settled = t.Settled && isOfRecord(err)
 		if kafka.IsTargets(err) {
-			t.blamed[topic] = err
+			t.Blamed[topic] = err
 		}
 		if first == nil || kafka.IsShutdown(first) {
 			first = fmt.Errorf("produce to %s: %w", topic, err)
@@ -97,36 +97,36 @@ func (t *turn) failure(w *acks) error {
 	for _, r := range w.acked {
 		acked[r] = true
 	}
-	t.acked = float64(len(w.acked)) / float64(len(t.render.outputs))
+	t.Acked = float64(len(w.acked)) / float64(len(t.Renderer.Outputs))
 	again := make(map[*pending.Item]bool)
-	for i := range t.render.outputs {
-		o := &t.render.outputs[i]
-		if acked[o.rec] {
+	for i := range t.Renderer.Outputs {
+		o := &t.Renderer.Outputs[i]
+		if acked[o.Record] {
 			continue
 		}
 		if o.missing = o.follows(); !o.missing {
-			again[o.item] = true
+			again[o.Item] = true
 		}
-		if t.stage(o) <= w.stage && w.failed[o.rec.Topic] == nil && first == nil && !t.quota.Recently(t.cfg.TurnTimeout) {
-			t.blamed[o.rec.Topic] = kafka.ErrUnanswered
+		if t.stage(o) <= w.stage && w.failed[o.Record.Topic] == nil && first == nil && !t.Quota.Recently(t.TurnTimeout) {
+			t.Blamed[o.Record.Topic] = kafka.ErrUnanswered
 		}
 	}
 	t.noteRejected(w)
-	if t.cfg.Guarantee == AtLeastOnce {
+	if t.AtLeastOnce {
 		// An item may have several outputs, to topics that fare differently.
-		for i := range t.render.outputs {
-			o := &t.render.outputs[i]
-			if o.item.Acked = !again[o.item]; o.item.Unaudited() != nil || o.item.Unresolved() != nil {
-				o.item.Extra().Unaudited, o.item.Extra().Unresolved = nil, nil
+		for i := range t.Renderer.Outputs {
+			o := &t.Renderer.Outputs[i]
+			if o.Item.Acked = !again[o.Item]; o.Item.Unaudited() != nil || o.Item.Unresolved() != nil {
+				o.Item.Extra().Unaudited, o.Item.Extra().Unresolved = nil, nil
 			}
 		}
-		for i := range t.render.outputs {
-			o := &t.render.outputs[i]
-			if !o.missing || !o.item.Acked {
+		for i := range t.Renderer.Outputs {
+			o := &t.Renderer.Outputs[i]
+			if !o.missing || !o.Item.Acked {
 				continue
 			}
-			if x := o.item.Extra(); o.kind == outResolve {
-				x.Unresolved = append(x.Unresolved, o.rec.Headers)
+			if x := o.Item.Extra(); o.Kind == OutResolve {
+				x.Unresolved = append(x.Unresolved, o.Record.Headers)
 			} else {
 				x.Unaudited = append(x.Unaudited, o.unaudited())
 			}

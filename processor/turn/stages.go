@@ -1,4 +1,4 @@
-package processor
+package turn
 
 import (
 	"context"
@@ -19,11 +19,11 @@ const (
 )
 
 // stage is which one an output belongs to.
-func (t *turn) stage(o *output) int {
+func (t *Turn) stage(o *Output) int {
 	switch {
-	case o.kind == outAudit && (o.of != nil || o.event != topics.AuditAccepted && t.cfg.Guarantee == AtLeastOnce):
+	case o.Kind == OutAudit && (o.Of != nil || o.Event != topics.AuditAccepted && t.AtLeastOnce):
 		return stageAudit
-	case o.kind == outResolve && t.cfg.Guarantee == AtLeastOnce:
+	case o.Kind == OutResolve && t.AtLeastOnce:
 		return stageResolve
 	}
 	return stageRecords
