@@ -198,7 +198,8 @@ func (v *life) deliver(offset int64) {
 // then: at least once, of what was delivered since it need not know.
 func (v *life) write(c state.Checkpoint) {
 	was := v.committed
-	if c.Offset < was.Offset || c.Watermark.Less(was.Watermark) && (c.GivenUp == 0 || was.LowWater != was.Offset || was.Watermark.Seq <= was.Offset) || c.LowWater < was.LowWater || c.Offset > v.end() || c.LowWater > c.Offset {
+	o, l := max(was.Offset, c.GivenUp), max(was.LowWater, c.GivenUp) // where its owner found them, once that was given up
+	if c.Offset < was.Offset || c.Watermark.Less(was.Watermark) && (c.GivenUp == 0 || l != o || was.Watermark.Seq <= o) || c.LowWater < was.LowWater || c.Offset > v.end() || c.LowWater > c.Offset {
 		v.fail("the checkpoint goes from %s to %s", checkpointed(was), checkpointed(c))
 	}
 	v.committed = c
