@@ -82,7 +82,11 @@ func (v *life) conclude(it *Item) {
 	}
 	for _, r := range v.p.removed {
 		if r.by == it.Offset && !r.stub {
-			v.deliver(r.key.Seq)
+			if v.again&bit(r.key.Seq) != 0 && v.confirms(r.key.Seq, it.Offset) { // a resolve record from before a reset says so already
+				v.again &^= bit(r.key.Seq)
+			} else {
+				v.deliver(r.key.Seq)
+			}
 			v.takenBy[r.key.Seq] = it.Offset
 		}
 	}
