@@ -178,13 +178,13 @@ func (b *Assignor) recount(topics map[string]int32, now map[string]kgo.TopicMeta
 			continue
 		}
 		has, was := int32(len(t.Partitions)), b.counts[name]
-		switch {
-		case was.n == 0:
-			has = max(has, n)
-		case was.id == t.ID:
+		if was.id == t.ID {
 			has = max(has, was.n)
 		}
 		b.counts[name], topics[name] = count{t.ID, has}, has
+		if was.n == 0 { // nothing is known of it yet; who gets what is gone asks once more
+			topics[name] = max(has, n)
+		}
 	}
 }
 

@@ -203,33 +203,43 @@ func TestBalanceCountsAnew(t *testing.T) {
 	says := func(id byte, n int) kgo.TopicMetadata {
 		return kgo.TopicMetadata{Topic: testTopic, ID: kafka.TopicID{id}, Partitions: make([]kgo.PartitionMetadata, n)}
 	}
-	c := crew{partitions: 4}
-	c.add("a", "ra", nil)
-	c.add("b", "rb", nil)
-	for _, step := range []struct {
+	type step struct {
 		name  string
 		knows int32 // the client
 		says  kgo.TopicMetadata
-		want  int
-	}{
-		{"at first", 4, says(1, 4), 4},
-		{"by a broker that has not heard of all", 4, says(1, 2), 4},
-		{"made anew with fewer", 4, says(2, 1), 1},
-		{"once more", 4, says(2, 1), 1},
-		{"with some added", 4, says(2, 3), 3},
-		{"by a broker that has not heard of these", 4, says(2, 1), 3},
-		{"while nothing is known of it", 4, kgo.TopicMetadata{Topic: testTopic}, 4},
-		{"with more than ever", 5, says(2, 5), 5},
-	} {
-		c.partitions, c.topic = step.knows, step.says
-		for c.round(t) {
-		}
-		got := 0
-		for _, m := range c.members {
-			got += len(m.has)
-		}
-		if got != step.want {
-			t.Errorf("%s: %d partitions are shared out, want %d: %v", step.name, got, step.want, &c)
+		want  int // partitions that are shared out
+		once  bool
+	}
+	for _, steps := range [][]step{{
+		{"at first", 4, says(1, 4), 4, false},
+		{"by a broker that has not heard of all", 4, says(1, 2), 4, false},
+		{"made anew with fewer", 4, says(2, 1), 1, false},
+		{"once more", 4, says(2, 1), 1, false},
+		{"with some added", 4, says(2, 3), 3, false},
+		{"by a broker that has not heard of these", 4, says(2, 1), 3, false},
+		{"while nothing is known of it", 4, kgo.TopicMetadata{Topic: testTopic}, 4, false},
+		{"with more than ever", 5, says(2, 5), 5, false},
+	}, {
+		{"at first, by a broker that has not heard of all", 4, says(1, 2), 4, false},
+		{"and of all", 4, says(1, 4), 4, false},
+	}, {
+		{"by another leader, which has not shared it out yet", 4, says(2, 1), 4, true},
+		{"when that is asked once more", 4, says(2, 1), 1, false},
+	}} {
+		c := crew{}
+		c.add("a", "ra", nil)
+		c.add("b", "rb", nil)
+		for _, step := range steps {
+			c.partitions, c.topic = step.knows, step.says
+			for c.round(t) && !step.once {
+			}
+			got := 0
+			for _, m := range c.members {
+				got += len(m.has)
+			}
+			if got != step.want {
+				t.Errorf("%s: %d partitions are shared out, want %d: %v", step.name, got, step.want, &c)
+			}
 		}
 	}
 }
