@@ -12,9 +12,9 @@ import (
 )
 
 // A delay topic that is deleted and made anew under its old name, while a processor runs or while none does, is another topic: what was
-// pending in the old one is gone, and its checkpoints and stores say nothing of the new one.
+// pending in the old one is gone, and its checkpoints and stores say nothing of the new one. It may have fewer partitions, which the group shares out.
 func TestTopicMadeAnew(t *testing.T) {
-	for _, name := range []string{"running", "stopped"} {
+	for name, partitions := range map[string]int32{"running": 2, "stopped": 4} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, shared(t), setting{seed: newSeed(t)})
@@ -30,10 +30,11 @@ func TestTopicMadeAnew(t *testing.T) {
 			if name == "stopped" {
 				p.stop()
 			}
-			s.makeAnew()
+			s.makeAnew(partitions)
 			if name == "stopped" {
 				p = s.start(s.replica())
 			}
+			s.awaitLive(p, int(partitions))
 			s.load(load.Config{Records: 2000, Bad: 0.01, Due: []load.Due{{Weight: 9, To: time.Second}, {Weight: 1, To: 9 * time.Second}}})
 			s.arrive()
 			p.stop()
@@ -45,7 +46,7 @@ func TestTopicMadeAnew(t *testing.T) {
 }
 
 // makeAnew deletes the delay topic and makes it again, with a watch that knows only of the new one and of the targets by now.
-func (s *stage) makeAnew() {
+func (s *stage) makeAnew(partitions int32) {
 	s.t.Helper()
 	if _, err := s.admin.DeleteTopic(s.t.Context(), s.route.Topic); err != nil {
 		s.t.Fatal(err)
@@ -57,6 +58,6 @@ func (s *stage) makeAnew() {
 		}
 		return fmt.Sprintf("the topic is still there: %v", err)
 	})
-	s.create(4, nil, s.route.Topic)
+	s.create(partitions, nil, s.route.Topic)
 	s.startWatch(setting{})
 }

@@ -43,7 +43,7 @@ func (p *partition) publish(now int64, k *kit) {
 		s.RestoreTime = p.liveAfter
 		s.CheckpointOverdue = p.writing.overdue()
 	}
-	own, anywhere := troubleHere(p, k.cfg.SessionTimeout, s.Overdue > 0), troubleAnywhere(p, s, now)
+	own, anywhere := troubleHere(p, k, s.Overdue > 0), troubleAnywhere(p, s, now)
 	if err := errors.Join(own, anywhere); err != nil {
 		s.Error, s.Anywhere = err.Error(), own == nil && (p.live() || p.phase == PhaseStopped)
 	}
@@ -52,8 +52,9 @@ func (p *partition) publish(now int64, k *kit) {
 
 // troubleHere is what keeps a partition from its work, and may have to do with this replica: with its release, its configuration, its rights,
 // its machine, or what it reaches of the brokers. due: it has records that are due.
-func troubleHere(p *partition, lasting time.Duration, due bool) error {
+func troubleHere(p *partition, k *kit, due bool) error {
 	var all []error
+	lasting := k.cfg.SessionTimeout
 	if p.err != nil && !isAnywhere(p.err) {
 		all = append(all, p.err)
 	}
@@ -71,7 +72,11 @@ func troubleHere(p *partition, lasting time.Duration, due bool) error {
 		all = append(all, errors.New(p.writing.why()))
 	}
 	if len(all) == 0 && waits > lasting {
-		all = append(all, fmt.Errorf("records are due and no turn has been answered for %v: look at the brokers and at the log", waits.Round(time.Second)))
+		todo := "look at the brokers and at the log"
+		if k.quota.Recently(lasting) {
+			todo = "a quota of the brokers keeps them waiting, so raise that (producer_byte_rate, request_percentage)"
+		}
+		all = append(all, fmt.Errorf("records are due and no turn has been answered for %v: %s", waits.Round(time.Second), todo))
 	}
 	return errors.Join(all...)
 }

@@ -157,7 +157,7 @@ func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGrou
 	wg.Go(func() { retention.NewKeeping(env).Run(ctx, cl) })
 	wg.Go(func() { retention.NewTrimming(env).Run(ctx, cl) })
 	for n, l := range p.lanes {
-		wg.Go(func() { retention.NewCarrier(env, n, l.excerpts).Run(ctx, cl) })
+		wg.Go(func() { retention.NewCarrier(env, n, l.quota.Recently, l.excerpts).Run(ctx, cl) })
 	}
 	wg.Go(func() { p.store.run(ctx) })
 	wg.Go(func() { p.counters.deadLetters.Run(ctx) })

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
@@ -42,6 +44,10 @@ func TestNotReadyWhenNothingIsAnswered(t *testing.T) {
 		}
 		if err := wait(over); !strings.Contains(err, "no turn has been answered") {
 			t.Errorf("in a turn that is not answered: %q", err)
+		}
+		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, over, true)
+		if err := pictureOf(l).Error; !strings.Contains(err, "producer_byte_rate") {
+			t.Errorf("in one that a quota keeps waiting: %q", err)
 		}
 		l.happened(parts...)
 		if err := pictureOf(l).Error; err != "" {

@@ -33,6 +33,8 @@ type restore struct {
 	done   chan struct{}
 	began  time.Time
 	rest   time.Duration // before the first look
+	asked  wait.Backoff  // for a rebalance
+	asks   time.Time     // when that is done again
 
 	// Owned by run.
 	fences   int // how often writers were fenced
@@ -94,6 +96,7 @@ func (r *restore) run(ctx context.Context, left []kafka.TopicPartition) {
 				r.log.Warn("partitions cannot be restored yet; trying again", "partitions", left, "error", err)
 			}
 			r.assigned.explain(r.n, left, "waiting: "+err.Error())
+			r.sharedOut(err)
 			pause = min(2*pause, time.Second)
 		} else {
 			pause = max(pause, min(time.Since(r.began)/4, 10*restorePause)) // a transaction that is held open is no matter of ms any more
@@ -103,6 +106,14 @@ func (r *restore) run(ctx context.Context, left []kafka.TopicPartition) {
 		}
 	}
 	r.tell(ctx, restored{from: r})
+}
+
+// sharedOut has the group share its partitions out anew where one is assigned that does not exist: it goes by how many there were when it did so last.
+func (r *restore) sharedOut(err error) {
+	if errors.Is(err, kafka.ErrNoPartition) && r.cfg.Protocol == ProtocolClassic && time.Now().After(r.asks) {
+		r.asks = time.Now().Add(max(r.asked.Failed(), wait.MostRest))
+		r.uneven.Ask()
+	}
 }
 
 // free fences the writers of checkpoints that are unstable, and says what they wait for. A transaction

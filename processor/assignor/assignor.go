@@ -25,8 +25,15 @@ type Assignor struct {
 	standbys          int
 	holds             func() map[Held]int64 // up to which offset the store knows partitions
 
-	mu   sync.Mutex
-	last map[kafka.TopicPartition]bool // what the member had when it joined last
+	mu     sync.Mutex
+	last   map[kafka.TopicPartition]bool // what the member had when it joined last
+	counts map[string]count              // what the member has shared out, as the leader
+}
+
+// count is how many partitions a topic had.
+type count struct {
+	id kafka.TopicID
+	n  int32
 }
 
 // Held is a partition of a topic with a certain id: a store may hold what is left of a topic that
@@ -38,7 +45,7 @@ type Held struct {
 
 // New makes the assignor of one member. holds may be called from any goroutine, at each join.
 func New(replica string, standbys int, holds func() map[Held]int64) *Assignor {
-	return &Assignor{GroupBalancer: kgo.CooperativeStickyBalancer(), replica: replica, standbys: standbys, holds: holds}
+	return &Assignor{GroupBalancer: kgo.CooperativeStickyBalancer(), replica: replica, standbys: standbys, holds: holds, counts: map[string]count{}}
 }
 
 // ProtocolName is a name of our own, so that brokers let nobody else into the group, who would get partitions and do nothing with what is due, or commit
@@ -139,6 +146,7 @@ func (b *Assignor) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.G
 // Balance makes the plan of the sticky balancer warm, and takes back for now what another member
 // still has.
 func (b *Assignor) Balance(c *kgo.ConsumerBalancer, topics map[string]int32) kgo.IntoSyncAssignment {
+	b.recount(topics, c.Info().Topics())
 	sticky := kgo.StickyBalancer().(kgo.ConsumerBalancerBalance)
 	plan, ok := sticky.Balance(c, topics).(*kgo.BalancePlan)
 	if !ok {
@@ -157,6 +165,27 @@ func (b *Assignor) Balance(c *kgo.ConsumerBalancer, topics map[string]int32) kgo
 	}
 	plan.AdjustCooperative(c)
 	return plan
+}
+
+// recount corrects how many partitions topics have. A client goes on with those that it has seen when a topic is deleted and made anew with fewer of them. That it has
+// fewer says a broker as well that has not heard yet of partitions that were added; so it counts of another topic id only.
+func (b *Assignor) recount(topics map[string]int32, now map[string]kgo.TopicMetadata) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, n := range topics {
+		t, ok := now[name]
+		if !ok || t.Err != nil || t.ID == [16]byte{} || len(t.Partitions) == 0 {
+			continue
+		}
+		has, was := int32(len(t.Partitions)), b.counts[name]
+		if was.id == t.ID {
+			has = max(has, was.n)
+		}
+		b.counts[name], topics[name] = count{t.ID, has}, has
+		if was.n == 0 { // nothing is known of it yet; who gets what is gone asks once more
+			topics[name] = max(has, n)
+		}
+	}
 }
 
 // hearth is a plan that is being made warm.

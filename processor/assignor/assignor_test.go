@@ -19,6 +19,7 @@ var testID = kafka.TopicID{1, 2, 3, 4, 5}
 // crew is a group whose leader is asked to share out the partitions of one topic.
 type crew struct {
 	partitions int32
+	topic      kgo.TopicMetadata // what brokers say; zero: nothing
 	standbys   int
 	members    map[string]*seat
 	generation int32
@@ -53,6 +54,9 @@ func (c *crew) round(t fataler) (again bool) {
 	b, _, err := c.members[joined[0].MemberID].balancer.MemberBalancer(joined)
 	if err != nil {
 		t.Fatalf("%v", err)
+	}
+	if c.topic.Topic != "" {
+		b.(kgo.GroupMemberBalancerInfo).SetBalanceInfo(kgo.BalanceInfo{Topics: func() map[string]kgo.TopicMetadata { return map[string]kgo.TopicMetadata{testTopic: c.topic} }})
 	}
 	into, err := b.(kgo.GroupMemberBalancerOrError).BalanceOrError(map[string]int32{testTopic: c.partitions})
 	if err != nil {
@@ -190,6 +194,53 @@ func TestWarmthOfAnOldTopic(t *testing.T) {
 	got := w.of(map[string]kgo.TopicMetadata{testTopic: {ID: testID}})
 	if len(got) != 1 || got[kafka.TopicPartition{Topic: testTopic, Partition: 1}] != 5 {
 		t.Errorf("holds %v", got)
+	}
+}
+
+// A client goes on with all partitions of a topic that was made anew with fewer of them. Of the same topic fewer are told by a broker that has not heard
+// yet of those that were added.
+func TestBalanceCountsAnew(t *testing.T) {
+	says := func(id byte, n int) kgo.TopicMetadata {
+		return kgo.TopicMetadata{Topic: testTopic, ID: kafka.TopicID{id}, Partitions: make([]kgo.PartitionMetadata, n)}
+	}
+	type step struct {
+		name  string
+		knows int32 // the client
+		says  kgo.TopicMetadata
+		want  int // partitions that are shared out
+		once  bool
+	}
+	for _, steps := range [][]step{{
+		{"at first", 4, says(1, 4), 4, false},
+		{"by a broker that has not heard of all", 4, says(1, 2), 4, false},
+		{"made anew with fewer", 4, says(2, 1), 1, false},
+		{"once more", 4, says(2, 1), 1, false},
+		{"with some added", 4, says(2, 3), 3, false},
+		{"by a broker that has not heard of these", 4, says(2, 1), 3, false},
+		{"while nothing is known of it", 4, kgo.TopicMetadata{Topic: testTopic}, 4, false},
+		{"with more than ever", 5, says(2, 5), 5, false},
+	}, {
+		{"at first, by a broker that has not heard of all", 4, says(1, 2), 4, false},
+		{"and of all", 4, says(1, 4), 4, false},
+	}, {
+		{"by another leader, which has not shared it out yet", 4, says(2, 1), 4, true},
+		{"when that is asked once more", 4, says(2, 1), 1, false},
+	}} {
+		c := crew{}
+		c.add("a", "ra", nil)
+		c.add("b", "rb", nil)
+		for _, step := range steps {
+			c.partitions, c.topic = step.knows, step.says
+			for c.round(t) && !step.once {
+			}
+			got := 0
+			for _, m := range c.members {
+				got += len(m.has)
+			}
+			if got != step.want {
+				t.Errorf("%s: %d partitions are shared out, want %d: %v", step.name, got, step.want, &c)
+			}
+		}
 	}
 }
 

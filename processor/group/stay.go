@@ -183,8 +183,11 @@ func (s *Stay) Member() kafka.Member {
 	return kafka.Member{ID: id, Generation: gen, Instance: s.instance}
 }
 
-// Rebalance asks the group to share its partitions out anew.
-func (s *Stay) Rebalance() { s.cl.ForceRebalance() }
+// Rebalance asks the group to share its partitions out anew, soon by what brokers say of its topics now.
+func (s *Stay) Rebalance() {
+	s.cl.ForceMetadataRefresh()
+	s.cl.ForceRebalance()
+}
 
 // Leave ends a stay: callbacks stop waiting, and the group is told. It returns at once.
 func (s *Stay) Leave() {

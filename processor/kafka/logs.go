@@ -16,6 +16,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// ErrNoPartition means that a topic has not got a partition of this number. It had, if that is assigned: it was deleted and made anew with fewer.
+var ErrNoPartition = errors.New("kafka: the topic has fewer partitions")
+
 // TopicIDs looks up the ids of topics (KIP-516). The error is about those that it leaves out.
 func TopicIDs(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[TopicPartition]TopicID, error) {
 	names := map[string]bool{}
@@ -35,6 +38,10 @@ func TopicIDs(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[To
 		}
 		if TopicID(d.ID) == (TopicID{}) {
 			err = fmt.Errorf("metadata of %s: %w: a broker that does not tell ids of topics has joined the cluster", tp.Topic, ErrBrokersTooOld)
+			continue
+		}
+		if _, ok := d.Partitions[tp.Partition]; !ok {
+			err = fmt.Errorf("%w: %s has %d of them, and %s is assigned", ErrNoPartition, tp.Topic, len(d.Partitions), tp)
 			continue
 		}
 		ids[tp] = TopicID(d.ID)

@@ -19,15 +19,15 @@ func (c *Carrier) tell(pictures []picture.Partition) {
 		if catchesUp && time.Since(p.Since) <= c.SessionTimeout {
 			continue
 		}
-		low := g.oldest(p)
+		low, why := g.oldest(p), g.reason(p, c.throttled(c.SessionTimeout))
 		switch keeps := c.keeps[p.Topic].Age; {
 		case keeps <= 0:
 		case low < min(g.ageing, p.Offset) && !g.remembers(p):
 			behind = fmt.Sprintf("what is pending from offset %d on is older than three quarters of the %s that the topic keeps (retention.ms), and is lost when that is over: %s",
-				low, topics.FormatDelay(keeps), g.reason(p))
+				low, topics.FormatDelay(keeps), why)
 		case (catchesUp || p.HeldBack != "") && g.ageing > p.Position:
 			behind = fmt.Sprintf("what cannot be read from offset %d on is older than three quarters of the %s that the topic keeps (retention.ms), and is lost when that is over: %s",
-				p.Position, topics.FormatDelay(keeps), g.reason(p))
+				p.Position, topics.FormatDelay(keeps), why)
 		}
 		if !g.fails.IsZero() && time.Since(g.fails) >= c.unasked(p.Topic) {
 			failing = fmt.Sprintf("nothing of partition %d can be carried, so its log grows: %v", p.Partition, g.why)

@@ -26,9 +26,10 @@ import (
 //
 // One goroutine owns it. What it knows of partitions are their pictures.
 type Carrier struct {
-	to chan<- *Excerpt
-	cl *kgo.Client
-	of map[kafka.TopicPartition]*carriage
+	to        chan<- *Excerpt
+	throttled func(within time.Duration) bool // whether a quota has kept the lane's producers waiting lately
+	cl        *kgo.Client
+	of        map[kafka.TopicPartition]*carriage
 	ageing
 }
 
@@ -48,10 +49,10 @@ const (
 	carryAgain = time.Hour
 )
 
-// NewCarrier makes one for a lane, to which it hands what is to be carried. It has not begun.
-func NewCarrier(e *Env, lane int, to chan<- *Excerpt) *Carrier {
+// NewCarrier makes one for a lane, to which it hands what is to be carried, and which says whether a quota has kept its producers waiting lately. It has not begun.
+func NewCarrier(e *Env, lane int, throttled func(within time.Duration) bool, to chan<- *Excerpt) *Carrier {
 	return &Carrier{
-		to: to, of: map[kafka.TopicPartition]*carriage{},
+		to: to, throttled: throttled, of: map[kafka.TopicPartition]*carriage{},
 		ageing: ageing{Env: e, log: e.Log.With("lane", lane), lane: lane, keeps: map[string]topics.Keeping{}, fails: map[string]time.Time{}},
 	}
 }
@@ -130,12 +131,15 @@ func (c *Carrier) due(p picture.Partition) *carriage {
 	if p.LowWater < g.low { // it has gone back: what lies above it is pending again
 		g.next, g.ahead = p.LowWater, nil
 	}
+	moved := p.LowWater != g.low
 	g.low = p.LowWater
 	for len(g.ahead) > 0 && g.ahead[0] < p.LowWater {
 		g.ahead = g.ahead[1:]
 	}
 	if g.next <= p.LowWater {
-		g.next, g.stuck, g.again = p.LowWater, "", time.Time{}
+		if g.next = p.LowWater; moved {
+			g.stuck, g.again = "", time.Time{}
+		}
 	}
 	if !g.again.IsZero() && time.Now().After(g.again) {
 		g.next, g.ahead, g.again = p.LowWater, nil, time.Time{}

@@ -21,7 +21,7 @@ func testCarrier(route topics.Route) (*Carrier, *carriage, picture.Partition) {
 	route.Topic = "t"
 	env := testEnv(map[string]*topics.Route{"t": &route})
 	env.BatchRecords, env.CarryRecords, env.CarryBytes, env.Lanes, env.SessionTimeout = 20, 1000, 1<<20, 2, 45*time.Second
-	c := NewCarrier(env, 0, nil)
+	c := NewCarrier(env, 0, func(time.Duration) bool { return false }, nil)
 	tp := kafka.TopicPartition{Topic: "t", Partition: 3}
 	g := &carriage{tp: tp, most: carryTurn}
 	c.of[tp] = g
@@ -146,8 +146,9 @@ func TestCarryStuck(t *testing.T) {
 				time.Sleep(2 * time.Millisecond)
 				equal(t, "after that", carrier.due(p) == g, true)
 				equal(t, "from", g.next, p.LowWater)
-				if !strings.Contains(g.reason(p), "offset 17") {
-					t.Error(g.reason(p))
+				carrier.due(p)
+				if why := g.reason(p, true); !strings.Contains(why, "offset 17") {
+					t.Errorf("while it is tried again: %s", why)
 				}
 				g.next, g.ahead = 40, []int64{10, 11, 12, 13, 14, 15, 16, 17}
 				time.Sleep(2 * carryAgain)
@@ -306,21 +307,21 @@ func TestCarryAnswers(t *testing.T) {
 		equal(t, "next", g.next, 0)
 		c.failed(g, Copied{Err: errors.New("no"), Refused: &refused})
 		equal(t, "next after one that is refused by itself", g.next, 18)
-		if !strings.Contains(g.reason(p), "refuse a copy of the record at offset 17: no") {
-			t.Error(g.reason(p))
+		if !strings.Contains(g.reason(p, false), "refuse a copy of the record at offset 17: no") {
+			t.Error(g.reason(p, false))
 		}
 		c.failed(g, Copied{Err: errors.New("a rebalance")})
 		g.stuck = ""
-		if !strings.Contains(g.reason(p), "fails: a rebalance") {
-			t.Error(g.reason(p))
+		if !strings.Contains(g.reason(p, false), "fails: a rebalance") {
+			t.Error(g.reason(p, false))
 		}
 		equal(t, "most of what was not refused", g.most, 1)
 		unfit := int64(5)
 		c.succeeded(g, Copied{Unfit: &unfit})
 		equal(t, "most after it went well", g.most, 2)
 		equal(t, "failures after it went well", g.failed, 0)
-		if !strings.Contains(g.reason(p), "offset 5 does not fit") {
-			t.Error(g.reason(p))
+		if !strings.Contains(g.reason(p, false), "offset 5 does not fit") {
+			t.Error(g.reason(p, false))
 		}
 	})
 }
