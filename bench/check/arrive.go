@@ -38,6 +38,10 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	r = deliveredAsUsual(c.prefixed, r)
 	p := fromDelivered(r.Headers)
 	rt := c.routes[string(p.topic)]
+	if (saying{c}).misnames(rt, p, r) {
+		c.counts.Delivered--
+		return
+	}
 	if !p.named() || rt == nil || rt.Unseen {
 		judging{c}.deliveredBare(r, seen)
 		return
@@ -56,6 +60,7 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	if p.problem == "" {
 		p.problem = rt.misEmitted(p)
 	}
+	p.problem = cmp.Or(p.problem, saying{c}.otherwise(rt, p, r, seen))
 	written, misdated := rt.writtenAt(r, p)
 	if p.problem == "" {
 		p.problem = misdated
@@ -80,9 +85,7 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 		print: c.hash.asDelivered(r.Key, r.Value, r.Headers, p.due, rt.emitted(p.timestamp)),
 		at:    c.places.of(r), target: c.targets.index(r.Topic), retried: p.attempt > 0, record: r,
 	}
-	if rt.surveyed && (p.timestamp >= 0 || p.undated) {
-		a.stamp = stampOf(p.timestamp)
-	}
+	a.stamp = rt.ofItsRequest(r, p)
 	if p.attempt >= 0 && src.at(offset).arrivals == 0 {
 		src.attempts[offset] = tried{times: p.attempt}
 	}
@@ -93,12 +96,18 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	judging{c}.deliver(src, offset, a, moment{seen: seen, fired: p.fired, written: written, from: src.from(offset, p), read: read})
 }
 
-// misEmitted tells which emitted header is there and should not be, or the other way round.
+// misEmitted tells which emitted header is there and should not be, or the other way round. In a survey it may have left out others than delay-due, and emitted them, when
+// that was delivered: these are counted.
 func (rt *route) misEmitted(p provenance) string {
+	if rt.surveyed && p.due >= 0 {
+		return ""
+	}
+	return rt.misEmits(p)
+}
+
+func (rt *route) misEmits(p provenance) string {
 	all := rt.Emit == emitAll
 	switch {
-	case rt.surveyed && p.due >= 0: // it may have left out others, and emitted them, when that was delivered
-		return ""
 	case rt.Emit == emitNone:
 		return "has emitted headers, which the route leaves out"
 	case p.due < 0:
@@ -230,30 +239,29 @@ func (c judging) differences(rt *route, s *slot, a arrival) (wrong []string) {
 		wrong = append(wrong, "headers or delay-source-timestamp")
 	}
 	if a.stamp != 0 && a.stamp != s.stamp {
-		wrong = append(wrong, "delay-source-timestamp")
+		wrong = append(wrong, "delay-source-timestamp, or the timestamp of the request")
 	}
 	to := c.places.at(a.at)
-	switch {
-	case a.target != s.target:
+	if a.target != s.target {
 		wrong = append(wrong, fmt.Sprintf("target %s, not %s", to.topic, c.targets.names[s.target]))
-	case s.partition >= 0 && to.partition != int32(s.partition):
-		wrong = append(wrong, fmt.Sprintf("partition %d, not %d", to.partition, s.partition))
-	case s.partition < 0 && rt.AnyPartition:
-	case s.partition < 0 && a.record != nil && c.config.Survey != nil:
-		if !c.targets.plausible(a.record) {
-			wrong = append(wrong, fmt.Sprintf("partition %d is not that of the key, and was not with fewer partitions", to.partition))
-		}
-	case s.partition < 0 && a.record != nil && c.targets.misplaced(a.record):
-		wrong = append(wrong, fmt.Sprintf("partition %d is not that of the key", to.partition))
+	} else if where := c.targets.misplacement(rt, s.partition, to, a.record); where != "" {
+		wrong = append(wrong, where)
 	}
 	return wrong
 }
 
 // DeadLettered takes a committed record of a dead-letter topic.
-func (c *Checker) DeadLettered(r *kgo.Record) {
+func (c *Checker) DeadLettered(r *kgo.Record) { c.Died(r, time.Time{}) }
+
+// Died takes a committed record of a dead-letter topic, and when it was read; zero is not known.
+func (c *Checker) Died(r *kgo.Record, read time.Time) {
 	c.counts.DeadLettered++
 	p := fromDeadLetter(r.Headers)
 	rt := c.routes[string(p.topic)]
+	if (saying{c}).misnames(rt, p, r) {
+		c.counts.DeadLettered--
+		return
+	}
 	if c.config.Survey != nil && (!p.named() || rt == nil || rt.Unseen) {
 		c.counts.DeadLettered--
 		c.counts.Foreign++
@@ -275,8 +283,12 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 	if p.problem != "" {
 		c.fault(Altered, src.name(offset), r, "%s", p.problem)
 	}
+	saying{c}.letter(src.name(offset), r, read)
 	r = rt.asUsual(r)
 	a := arrival{print: c.hash.asDead(r, 0, p.timestamp), at: c.places.of(r), code: codeOf(p.code), record: r}
+	if rt.surveyed && (p.timestamp >= 0 || p.undated) {
+		a.stamp = stampOf(p.timestamp)
+	}
 	a.cut, a.retried = c.hash.cutDown(r, p), p.attempt > 0
 	s := src.at(offset)
 	if s.is(isRetry) {
@@ -340,6 +352,8 @@ func (c judging) judgeDead(src *source, s *slot, offset int64, a arrival) {
 	}
 	if !left.ofHeaders && a.headers != s.headers {
 		wrong = append(wrong, "headers or timestamp")
+	} else if a.record != nil && s.stamp != 0 && a.stamp != 0 && a.stamp != s.stamp {
+		wrong = append(wrong, "timestamp")
 	}
 	if len(wrong) > 0 {
 		c.fault(Altered, src.name(offset), a.record, "dead letter: %s", strings.Join(wrong, ", "))

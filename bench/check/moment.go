@@ -25,21 +25,29 @@ const untimed = -1
 // writtenAt is when a record was delivered, in ms, as far as itself says it, and what is wrong with its timestamp. In a survey it may have been
 // delivered while the route had another Timestamp.
 func (rt *route) writtenAt(r *kgo.Record, p provenance) (at int64, wrong string) {
-	said, meant := r.Timestamp.UnixMilli(), int64(-1)
-	switch {
-	case byBroker(r):
-		return said, ""
-	case rt.Timestamp == timestampDue:
-		meant = p.due
-	case rt.Timestamp == timestampOriginal:
-		meant = p.timestamp
-	default:
+	said, meant := r.Timestamp.UnixMilli(), rt.dated(p)
+	if byBroker(r) || rt.Timestamp != timestampDue && rt.Timestamp != timestampOriginal {
 		return said, ""
 	}
-	switch {
-	case meant < 0 || said == meant || rt.surveyed && said > p.due:
-	default:
+	if meant >= 0 && said != meant && !rt.wasFired(r, p) {
 		wrong = fmt.Sprintf("its timestamp is %d, and with timestamp: %s it is %d", said, rt.Timestamp, meant)
 	}
 	return max(p.fired, untimed), wrong
+}
+
+// wasFired tells whether a record has the timestamp of its delivery, although the route gives it another one: in a survey, while it had that.
+func (rt *route) wasFired(r *kgo.Record, p provenance) bool {
+	meant, said := rt.dated(p), r.Timestamp.UnixMilli()
+	return rt.surveyed && !byBroker(r) && meant >= 0 && said != meant && said > p.due
+}
+
+// dated is the timestamp that a delivered record gets where that is not of its delivery; negative is not known.
+func (rt *route) dated(p provenance) int64 {
+	switch rt.Timestamp {
+	case timestampDue:
+		return p.due
+	case timestampOriginal:
+		return p.timestamp
+	}
+	return -1
 }
