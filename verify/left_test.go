@@ -304,8 +304,9 @@ func TestCopyIsStaleAfterItsDelivery(t *testing.T) {
 	s.write(s.delivered(q, 30))
 	v := s.verifier()
 	s.pass(v)
+	s.request(31, "delay-cancel=0-0-"+millis(s.at(30))) // in vain
 	s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(31), Headers: headers(s.mark(q, "delay-resolve", 1, s.at(30).UnixMilli(), 0, -1))})
-	s.resolve("delays", 0, 3, 40, 3)
+	s.resolve("delays", 0, 4, 40, 4)
 	r := s.pass(v)
 	if s.expect(r, nil, "all is well"); r.Counts.Delivered != 1 || r.Counts.Taken != 0 {
 		t.Errorf("%+v", r.Counts)
