@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -184,7 +185,13 @@ func (a act) play(t *testing.T, seed, stream uint64, table *table) {
 func (c *chaos) lookOnlyNow() verify.Counts {
 	c.t.Helper()
 	r := c.pass(c.verifier())
-	if expectFaults(c.t, r, nil); r.Counts.Pending+r.Counts.Untold > 0 {
+	untold := r.Counts.Untold
+	for _, f := range r.Untold {
+		if strings.HasPrefix(f.Kind, "a resolve record says") { // the cancel has left the log, and the copy that it left behind has not
+			untold -= f.Count
+		}
+	}
+	if expectFaults(c.t, r, nil); r.Counts.Pending+untold > 0 {
 		c.t.Errorf("all has arrived, and verify says %+v", r.Counts)
 	}
 	for _, found := range r.Faults {

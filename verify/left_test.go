@@ -135,10 +135,37 @@ func TestRequestsThatWereCarried(t *testing.T) {
 			s.resolve("delays", 0, 3, 50, 1)
 		}, map[string]int64{"doubled": 1}, "1 replacements of it", Counts{Delivered: 2, Requested: 1}},
 		"taken away while the copy was on its way": {func(s *stage) {
+			q := s.ask(0, 30)
+			s.request(2, "delay-cancel=0-0-"+millis(s.at(30)))
+			s.carry(q, 0, 30)
+			s.cut("delays", 0, 1)
+			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 2, s.at(30).UnixMilli(), 0, -1))})
+			s.resolve("delays", 0, 4, 40, 1)
+		}, nil, "all is well", Counts{Taken: 1}},
+		"taken away while the copy was on its way, by what has its id": {func(s *stage) {
+			q := s.ask(0, 30, "delay-id=x")
+			s.request(2, "delay-cancel=x")
+			s.carry(q, 0, 30)
+			s.cut("delays", 0, 1)
+			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 2, s.at(30).UnixMilli(), 0, -1))})
+			s.resolve("delays", 0, 4, 40, 1)
+		}, nil, "all is well", Counts{Taken: 1}},
+		"taken away while the copy was on its way, by what has left the log": {func(s *stage) {
 			q := s.left(30)
 			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 1, s.at(30).UnixMilli(), 0, -1))})
 			s.resolve("delays", 0, 3, 40, 1)
-		}, nil, "all is well", Counts{Taken: 1}},
+		}, nil, "cannot tell of 1: a resolve record says that they were taken away", Counts{Untold: 1}},
+		"taken away, it says, and it has an id that nothing else has": {func(s *stage) {
+			q := s.left(30, "delay-id=x")
+			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 1, s.at(30).UnixMilli(), 0, -1))})
+			s.resolve("delays", 0, 3, 40, 1)
+		}, nil, "cannot tell of 1: a resolve record says that they were taken away", Counts{Untold: 1}},
+		"taken away, it says, and delivered": {func(s *stage) {
+			q := s.left(30)
+			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 1, s.at(30).UnixMilli(), 0, -1))})
+			s.write(s.delivered(q, 30))
+			s.resolve("delays", 0, 3, 40, 1)
+		}, nil, "all is well", Counts{Delivered: 1}},
 		"delivered, and its resolve record is of itself": {func(s *stage) {
 			q := s.left(30)
 			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 0, s.at(30).UnixMilli(), 0, -1))})
@@ -277,8 +304,9 @@ func TestCopyIsStaleAfterItsDelivery(t *testing.T) {
 	s.write(s.delivered(q, 30))
 	v := s.verifier()
 	s.pass(v)
+	s.request(31, "delay-cancel=0-0-"+millis(s.at(30))) // in vain
 	s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(31), Headers: headers(s.mark(q, "delay-resolve", 1, s.at(30).UnixMilli(), 0, -1))})
-	s.resolve("delays", 0, 3, 40, 3)
+	s.resolve("delays", 0, 4, 40, 4)
 	r := s.pass(v)
 	if s.expect(r, nil, "all is well"); r.Counts.Delivered != 1 || r.Counts.Taken != 0 {
 		t.Errorf("%+v", r.Counts)

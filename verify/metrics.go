@@ -22,6 +22,7 @@ var (
 	descRequests = desc("requests", "Requests of the window, by what became of them.", "outcome")
 	descFaults   = desc("faults", "Broken promises that were found, by kind. Those that are overdue are counted as of now, all others since the start.", "kind")
 	descUntold   = desc("untold_requests", "Requests of which it cannot be told what became of them, by why.", "why")
+	descBelieved = desc("believed_requests", "What is taken for true although nothing else says so, by what: dead letters that could be delivered as things are now by their code, ahead, otherwise.", "what")
 	descLateness = desc("lateness_seconds", "How much later than due records were delivered, since the start, by target.", "target")
 	descPasses   = desc("passes_total", "Times that all topics were read to their ends, by what was found: well, faults, or failed.", "outcome")
 	descLastPass = desc("last_pass_timestamp_seconds", "When the last pass began that did not fail.")
@@ -52,7 +53,7 @@ func (m *Metrics) Took(r *Report, held int64) {
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descFaults, descUntold, descLateness, descPasses, descLastPass, descHeld} {
+	for _, d := range []*prometheus.Desc{descRequests, descFaults, descUntold, descBelieved, descLateness, descPasses, descLastPass, descHeld} {
 		ch <- d
 	}
 }
@@ -86,6 +87,11 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, f := range m.last.Untold {
 		gauge(descUntold, float64(f.Count), f.Kind)
+	}
+	gauge(descBelieved, float64(c.Ahead), "ahead")
+	gauge(descBelieved, float64(c.Otherwise), "otherwise")
+	for code, n := range m.last.Believed {
+		gauge(descBelieved, float64(n), code)
 	}
 	for _, l := range m.last.ByTarget {
 		ch <- prometheus.MustNewConstSummary(descLateness, uint64(l.Records), l.Mean/1000*float64(l.Records), map[float64]float64{.5: l.P50 / 1000, .99: l.P99 / 1000, 1: l.Max / 1000}, l.Target)

@@ -22,9 +22,14 @@ func TestMetrics(t *testing.T) {
 	m.Took(&Report{}, 1)
 	m.Took(&Report{Counts: Counts{Faults: 2}}, 2)
 	m.Took(nil, 3)
-	m.Took(&Report{At: 5000, Denied: []string{"orders"}, Untold: []Found{{Kind: "why", Count: 7}}, ByTarget: []Lateness{latenessOf("orders", l)}}, 4)
+	m.Took(&Report{At: 5000, Counts: Counts{Ahead: 8, Otherwise: 9}, Believed: map[string]int64{"rejected": 6}, Denied: []string{"orders"}, Untold: []Found{{Kind: "why", Count: 7}}, ByTarget: []Lateness{latenessOf("orders", l)}}, 4)
 	m.Took(nil, 5)
-	want := `# HELP duewheel_verify_held_bytes What is held of requests that are not settled, roughly.
+	want := `# HELP duewheel_verify_believed_requests What is taken for true although nothing else says so, by what: dead letters that could be delivered as things are now by their code, ahead, otherwise.
+# TYPE duewheel_verify_believed_requests gauge
+duewheel_verify_believed_requests{what="ahead"} 8
+duewheel_verify_believed_requests{what="otherwise"} 9
+duewheel_verify_believed_requests{what="rejected"} 6
+# HELP duewheel_verify_held_bytes What is held of requests that are not settled, roughly.
 # TYPE duewheel_verify_held_bytes gauge
 duewheel_verify_held_bytes 5
 # HELP duewheel_verify_last_pass_timestamp_seconds When the last pass began that did not fail.
@@ -46,7 +51,7 @@ duewheel_verify_passes_total{outcome="well"} 1
 # TYPE duewheel_verify_untold_requests gauge
 duewheel_verify_untold_requests{why="why"} 7
 `
-	if err := testutil.CollectAndCompare(&m, strings.NewReader(want), "duewheel_verify_held_bytes", "duewheel_verify_last_pass_timestamp_seconds", "duewheel_verify_lateness_seconds",
+	if err := testutil.CollectAndCompare(&m, strings.NewReader(want), "duewheel_verify_believed_requests", "duewheel_verify_held_bytes", "duewheel_verify_last_pass_timestamp_seconds", "duewheel_verify_lateness_seconds",
 		"duewheel_verify_passes_total", "duewheel_verify_untold_requests"); err != nil {
 		t.Error(err)
 	}

@@ -47,6 +47,7 @@ type Counts struct {
 	Elsewhere    int64 `json:"elsewhere"` // records of requests outside of the window
 	Foreign      int64 `json:"foreign"`   // records of others in targets and dead letter topics
 	Untimed      int64 `json:"untimed"`   // deliveries that do not say when they were written: whether they were early or late cannot be told
+	Otherwise    int64 `json:"otherwise"` // deliveries with other headers, or another timestamp, than their route gives as it is configured now: that it was configured so then is believed
 	Ahead        int64 `json:"ahead"`     // deliveries that were due earlier than the timestamps of their requests say: that those were ahead of the clock is believed
 	AheadMost    int64 `json:"ahead_ms"`  // by so much at most
 	Faults       int64 `json:"faults"`
@@ -115,7 +116,7 @@ func Kinds() []string {
 const kindCut = "cut"
 
 // noteOfBefore is what a person should know who has changed settings.
-const noteOfBefore = "the routes are taken as they are configured now: where delay, jitter, expire_after, timestamp, ids, retry or dead_letter were others, what was right may be a fault here (--from)"
+const noteOfBefore = "the routes are taken as they are configured now: where delay, jitter, expire_after, timestamp, ids, partitioner, retry, retry_backoff_max or dead_letter were others, what was right may be a fault here (--from)"
 
 // mayBeOfBefore tells whether there are faults which may be none by the configuration of earlier.
 func (r *Report) mayBeOfBefore() bool {
@@ -147,7 +148,7 @@ func (v *Verifier) report(at time.Time) *Report {
 			Requested: n.Requested, Left: n.Left, Delivered: n.Delivered, DeadLettered: n.DeadLettered, Taken: n.Taken, Pending: n.Pending,
 			Overdue: found.Count(check.Overdue), Missing: found.Count(check.Missing), Untold: n.Untold, Doubled: n.Doubled, Cancels: n.Cancels - n.Forwarded,
 			Retried: n.Retried, Elsewhere: n.Elsewhere, Foreign: n.Foreign, Untimed: n.Untimed,
-			Ahead: n.Ahead, AheadMost: n.AheadMost,
+			Otherwise: n.Otherwise, Ahead: n.Ahead, AheadMost: n.AheadMost,
 		},
 	}
 	for target, l := range found.ByTarget {

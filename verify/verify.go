@@ -256,7 +256,7 @@ func (v *Verifier) takeRequest(_ *part, r *kgo.Record) {
 
 func (v *Verifier) takeArrival(p *part, r *kgo.Record) {
 	if v.seen.letters[p.topic] {
-		v.checker.DeadLettered(r)
+		v.checker.Died(r, v.config.Now())
 		return
 	}
 	v.checker.Delivered(r, v.config.Now())

@@ -31,6 +31,7 @@ func (r *Report) writeCounts(b *strings.Builder) {
 		n    int64
 		what string
 	}{{believed, "of the dead-lettered could be delivered as things are now: that they could not then is believed of" + byCode(r.Believed)},
+		{c.Otherwise, "have other headers or another timestamp than their route gives as it is configured now: that it was configured so then is believed"},
 		{c.Ahead, "were due earlier than the timestamps of their requests say, by up to " + lateness(float64(c.AheadMost)) + ": that those were ahead of the clock is believed"},
 		{c.Doubled, "arrived again"}, {c.Retried, plural(c.Retried, "time", "times") + " appended again, to be tried later"}, {c.Cancels, "asked to cancel something"},
 		{c.Untimed, "do not say when they were delivered, by the timestamp of their route: whether they were early or late cannot be told"},

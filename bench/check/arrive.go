@@ -38,6 +38,10 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	r = deliveredAsUsual(c.prefixed, r)
 	p := fromDelivered(r.Headers)
 	rt := c.routes[string(p.topic)]
+	if (saying{c}).misnames(rt, p, r) {
+		c.counts.Delivered--
+		return
+	}
 	if !p.named() || rt == nil || rt.Unseen {
 		judging{c}.deliveredBare(r, seen)
 		return
@@ -45,7 +49,7 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	src, offset := judging{c}.named(rt, p), p.offset
 	if (judging{c}).outside(src, offset, 0, false) {
 		c.counts.Delivered--
-		written, _ := rt.writtenAt(r, p)
+		written, _ := delivery{rt, r, p}.writtenAt()
 		judging{c}.judgeGone(src, offset, p.due, r, moment{written: written, read: seen})
 		return
 	}
@@ -54,9 +58,10 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 		offset = s.due
 	}
 	if p.problem == "" {
-		p.problem = rt.misEmitted(p)
+		p.problem = delivery{rt, r, p}.misEmitted()
 	}
-	written, misdated := rt.writtenAt(r, p)
+	p.problem = cmp.Or(p.problem, saying{c}.otherwise(rt, p, r, seen))
+	written, misdated := delivery{rt, r, p}.writtenAt()
 	if p.problem == "" {
 		p.problem = misdated
 	}
@@ -80,9 +85,7 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 		print: c.hash.asDelivered(r.Key, r.Value, r.Headers, p.due, rt.emitted(p.timestamp)),
 		at:    c.places.of(r), target: c.targets.index(r.Topic), retried: p.attempt > 0, record: r,
 	}
-	if rt.surveyed && (p.timestamp >= 0 || p.undated) {
-		a.stamp = stampOf(p.timestamp)
-	}
+	a.stamp = delivery{rt, r, p}.ofItsRequest()
 	if p.attempt >= 0 && src.at(offset).arrivals == 0 {
 		src.attempts[offset] = tried{times: p.attempt}
 	}
@@ -93,13 +96,19 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	judging{c}.deliver(src, offset, a, moment{seen: seen, fired: p.fired, written: written, from: src.from(offset, p), read: read})
 }
 
-// misEmitted tells which emitted header is there and should not be, or the other way round.
-func (rt *route) misEmitted(p provenance) string {
-	all := rt.Emit == emitAll
-	switch {
-	case rt.surveyed && p.due >= 0: // it may have left out others, and emitted them, when that was delivered
+// misEmitted tells which emitted header is there and should not be, or the other way round. In a survey it may have left out others than delay-due, and emitted them, when
+// that was delivered: these are counted.
+func (d delivery) misEmitted() string {
+	if d.surveyed && d.p.due >= 0 {
 		return ""
-	case rt.Emit == emitNone:
+	}
+	return d.misEmits()
+}
+
+func (d delivery) misEmits() string {
+	p, all := d.p, d.Emit == emitAll
+	switch {
+	case d.Emit == emitNone:
 		return "has emitted headers, which the route leaves out"
 	case p.due < 0:
 		return "delay-due is absent"
@@ -198,7 +207,7 @@ func (c judging) arrived(src *source, s *slot, offset int64, a arrival) bool {
 		s.flags &^= settled
 		c.counts.Lost--
 	case s.is(requested) && !c.apart(src.name(offset), s):
-		*c.waiting(s)--
+		*c.counts.waiting(s, c.until)--
 	}
 	return true
 }
@@ -230,30 +239,29 @@ func (c judging) differences(rt *route, s *slot, a arrival) (wrong []string) {
 		wrong = append(wrong, "headers or delay-source-timestamp")
 	}
 	if a.stamp != 0 && a.stamp != s.stamp {
-		wrong = append(wrong, "delay-source-timestamp")
+		wrong = append(wrong, "delay-source-timestamp, or the timestamp of the request")
 	}
 	to := c.places.at(a.at)
-	switch {
-	case a.target != s.target:
+	if a.target != s.target {
 		wrong = append(wrong, fmt.Sprintf("target %s, not %s", to.topic, c.targets.names[s.target]))
-	case s.partition >= 0 && to.partition != int32(s.partition):
-		wrong = append(wrong, fmt.Sprintf("partition %d, not %d", to.partition, s.partition))
-	case s.partition < 0 && rt.AnyPartition:
-	case s.partition < 0 && a.record != nil && c.config.Survey != nil:
-		if !c.targets.plausible(a.record) {
-			wrong = append(wrong, fmt.Sprintf("partition %d is not that of the key, and was not with fewer partitions", to.partition))
-		}
-	case s.partition < 0 && a.record != nil && c.targets.misplaced(a.record):
-		wrong = append(wrong, fmt.Sprintf("partition %d is not that of the key", to.partition))
+	} else if where := c.targets.misplacement(rt, s.partition, to, a.record); where != "" {
+		wrong = append(wrong, where)
 	}
 	return wrong
 }
 
 // DeadLettered takes a committed record of a dead-letter topic.
-func (c *Checker) DeadLettered(r *kgo.Record) {
+func (c *Checker) DeadLettered(r *kgo.Record) { c.Died(r, time.Time{}) }
+
+// Died takes a committed record of a dead-letter topic, and when it was read; zero is not known.
+func (c *Checker) Died(r *kgo.Record, read time.Time) {
 	c.counts.DeadLettered++
 	p := fromDeadLetter(r.Headers)
 	rt := c.routes[string(p.topic)]
+	if (saying{c}).misnames(rt, p, r) {
+		c.counts.DeadLettered--
+		return
+	}
 	if c.config.Survey != nil && (!p.named() || rt == nil || rt.Unseen) {
 		c.counts.DeadLettered--
 		c.counts.Foreign++
@@ -275,8 +283,12 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 	if p.problem != "" {
 		c.fault(Altered, src.name(offset), r, "%s", p.problem)
 	}
+	saying{c}.letter(src.name(offset), r, read)
 	r = rt.asUsual(r)
 	a := arrival{print: c.hash.asDead(r, 0, p.timestamp), at: c.places.of(r), code: codeOf(p.code), record: r}
+	if rt.surveyed && (p.timestamp >= 0 || p.undated) {
+		a.stamp = stampOf(p.timestamp)
+	}
 	a.cut, a.retried = c.hash.cutDown(r, p), p.attempt > 0
 	s := src.at(offset)
 	if s.is(isRetry) {
@@ -340,6 +352,8 @@ func (c judging) judgeDead(src *source, s *slot, offset int64, a arrival) {
 	}
 	if !left.ofHeaders && a.headers != s.headers {
 		wrong = append(wrong, "headers or timestamp")
+	} else if a.record != nil && s.stamp != 0 && a.stamp != 0 && a.stamp != s.stamp {
+		wrong = append(wrong, "timestamp")
 	}
 	if len(wrong) > 0 {
 		c.fault(Altered, src.name(offset), a.record, "dead letter: %s", strings.Join(wrong, ", "))

@@ -27,7 +27,7 @@ func (c beheading) below(topic string, partition int32, below int64) {
 			continue
 		}
 		s.flags |= settled
-		*c.waiting(s)--
+		*c.counts.waiting(s, c.until)--
 		c.counts.Lost++
 	}
 	for _, g := range c.ids.by {

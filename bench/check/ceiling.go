@@ -86,8 +86,10 @@ func (j *judge) judgeTime(of Source, due int64, r *kgo.Record, m moment) {
 		early("written at", m.written)
 	case !m.read.IsZero() && m.read.UnixMilli() < due-behind.Milliseconds():
 		early("read at", m.read.UnixMilli())
-	case !m.read.IsZero() && m.written > m.read.UnixMilli()+behind.Milliseconds():
+	case m.isAhead(m.written):
 		j.fault(Altered, of, r, "written at %d, and read %d ms before that", m.written, m.written-m.read.UnixMilli())
+	case m.isAhead(m.fired):
+		j.fault(Altered, of, r, "fired at %d, and read %d ms before that", m.fired, m.fired-m.read.UnixMilli())
 	case m.seen.IsZero():
 	case seen < due-skew:
 		early("seen at", seen)

@@ -73,6 +73,7 @@ type Counts struct {
 	Taken     int64 // requests that were cancelled, replaced or left out
 	Untold    int64 // requests of which it cannot be told what became of them
 	Believed  int64 // dead-lettered, and could be delivered as things are now
+	Otherwise int64 // delivered as the route was configured otherwise, of headers.emit or timestamp, which is believed
 	Ahead     int64 // delivered, and due earlier than their timestamps say, since those were ahead of the clock
 	AheadMost int64 // ms: by so much at most
 }
@@ -169,7 +170,7 @@ func (c *Checker) Observe(r *kgo.Record, seen time.Time) {
 		c.prompt.noteThere(c, Source{r.Topic, r.Partition, r.Offset}, seen)
 		c.awaitAccepted(c.source(r.Topic, r.Partition), r.Offset, seen)
 	case c.letters[r.Topic]:
-		c.DeadLettered(r)
+		c.Died(r, seen)
 	default:
 		c.Delivered(r, seen)
 	}
@@ -255,6 +256,8 @@ func (c judging) ask(src *source, r *kgo.Record, from Source, e Expectation) {
 	if e.ID != "" {
 		c.ids.noteRead(src, r.Offset, r.Timestamp.UnixMilli()-s.ahead())
 		c.ids.request(src, r.Offset, e)
+	} else if c.config.Survey != nil {
+		delete(c.ids.sent, src.name(r.Offset))
 	}
 	c.namings.noteRequested(src.name(r.Offset), s)
 	if e.Names.Topic != "" {
@@ -290,10 +293,7 @@ func (c judging) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	if mayBeAhead(src.route, r) {
 		s.flags |= orEarlier
 	}
-	s.partition = int16(e.Partition)
-	if c.config.Survey != nil && e.Partition < 0 && !src.route.AnyPartition {
-		s.partition = c.targets.byKey(e.Target, e.Key)
-	}
+	s.partition = c.targets.chosen(src, e)
 	if c.config.Survey != nil {
 		s.stamp = stampOf(timestamp)
 	}
@@ -325,7 +325,7 @@ func (c judging) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	}
 	c.counts.Requested++
 	if s.arrivals == 0 && e.ID == "" && c.namings.called(src.name(r.Offset), s) == nil {
-		*c.waiting(s)++
+		*c.counts.waiting(s, c.until)++
 	}
 }
 
@@ -361,11 +361,11 @@ func exampleOf(c *Checker) string {
 }
 
 // waiting is the count that a request belongs to until it is seen.
-func (c *Checker) waiting(s *slot) *int64 {
-	if s.due > c.until {
-		return &c.counts.Later
+func (n *Counts) waiting(s *slot, until int64) *int64 {
+	if s.due > until {
+		return &n.Later
 	}
-	return &c.counts.Outstanding
+	return &n.Outstanding
 }
 
 // source returns what is remembered of a partition, or nil when its topic is no delay topic.

@@ -70,8 +70,8 @@ type Route struct {
 	// Timestamp is which timestamp delivered records get where brokers do not write their own: "fired" (also if empty), when they are delivered,
 	// "due", or "original", that of the request. With the last two only delay-fired says when a record was delivered.
 	Timestamp string
-	// AnyPartition says that a delivered record with a key may be in whichever partition of its target: not in the one that Java's producer would choose.
-	AnyPartition bool
+	// Partitioner is how the partition of a delivered record is chosen that asks for none.
+	Partitioner Partitioner
 	// Prefix begins the names of the processor's headers. Empty: delay-.
 	Prefix string
 	// Tools are the tools whose headers may ask for a delay or name a target, as headers.aliases has them. Nil: what is usual on such a route.
@@ -80,6 +80,8 @@ type Route struct {
 	Jitter time.Duration
 	// ExpireAfter is how long after it was due a record may be delivered; later it must be dead-lettered. Zero is no bound.
 	ExpireAfter time.Duration
+	// PutOff is for how long a record is put off at most whose target is in trouble. Zero is no bound. It is a Survey that goes by timestamps; a test has Config.Retries.
+	PutOff time.Duration
 	// Retry makes it a topic for records that consumers have failed to process. Their timestamps are not ahead of the clock.
 	Retry *Retry
 	// CancelsAnswered says that a cancel in vain is dead-lettered. ReplacesLate, that a replacement in vain is delivered.

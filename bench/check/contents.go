@@ -89,7 +89,7 @@ func (c judging) deliverAlike(a *alike, r *kgo.Record, seen time.Time) {
 		}
 	}
 	it := arrival{print: s.print, at: c.places.of(r), target: s.target, record: r}
-	written, _ := q.src.route.writtenAt(r, provenance{due: -1, timestamp: -1, fired: -1})
+	written, _ := delivery{q.src.route, r, provenance{due: -1, timestamp: -1, fired: -1}}.writtenAt()
 	c.deliver(q.src, q.offset, it, moment{seen: seen, fired: -1, written: written, from: q.timestamp})
 }
 

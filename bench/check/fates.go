@@ -44,6 +44,12 @@ func newFates() fates {
 	return fates{terms: make(map[int64]terms), came: make(map[int64][]fate), put: make(map[int64][]putOff)}
 }
 
+func (f *fates) forget(offset int64) {
+	delete(f.terms, offset)
+	delete(f.came, offset)
+	delete(f.put, offset)
+}
+
 // arrive takes in an arrival.
 func (f *fates) arrive(offset int64, s *slot, came fate) {
 	if _, ok := f.terms[offset]; ok || !s.is(requested) {

@@ -87,7 +87,7 @@ const (
 // Held is how much is held of requests, in bytes, roughly.
 func (c *Checker) Held() int64 {
 	n := int64(len(c.namings.named)+len(c.namings.namers)+len(c.namings.foreign)+len(c.ids.by)+len(c.ids.of)+len(c.ids.cancels)+len(c.relays.by)) * specialBytes
-	n += int64(len(c.ids.spans)+len(c.prompt.delivered)+len(c.prompt.there)) * fewBytes
+	n += int64(len(c.ids.spans)+len(c.ids.sent)+len(c.prompt.delivered)+len(c.prompt.there)) * fewBytes
 	for _, s := range c.sources {
 		n += int64(len(s.pages))*pageBytes + int64(len(s.few))*fewBytes + int64(len(s.arrived))*(bitsPages*8+bitsPages/8)
 		n += int64(len(s.marks))*markBytes + int64(len(s.gone))*bitsPages*8 + int64(len(s.freed.now)+len(s.freed.before))*freedBytes
@@ -225,15 +225,14 @@ func (e surveying) bury(src *source, offset int64, s *slot) {
 	delete(e.prompt.delivered, src.name(offset))
 	delete(e.ids.sent, src.name(offset))
 	delete(e.ids.spans, src.name(offset))
+	delete(src.said, offset)
 	delete(src.retries, offset)
 	delete(src.attempts, offset)
 	delete(src.overdue, offset)
 	delete(src.written, offset)
 	delete(src.large, offset)
 	delete(src.cut, offset)
-	delete(src.fates.terms, offset)
-	delete(src.fates.came, offset)
-	delete(src.fates.put, offset)
+	src.fates.forget(offset)
 }
 
 // scratch judges without effect.
@@ -310,11 +309,7 @@ func (e surveying) forgetIDs() {
 			continue
 		}
 		for _, offset := range slices.Concat(g.members, g.takers) {
-			e.settle(g.name(offset))
-			delete(e.ids.of, g.name(offset))
-			delete(e.ids.cancels, g.name(offset))
-			delete(e.prompt.there, g.name(offset))
-			delete(e.ids.came, g.name(offset))
+			e.forgetOfID(g.name(offset))
 		}
 		if g.route.OnDuplicate == LeaveOut {
 			g.freed.note(e.hash.bytes([]byte(name.id)))
@@ -322,6 +317,15 @@ func (e surveying) forgetIDs() {
 		delete(e.ids.by, name)
 	}
 	clear(e.ids.passed) // it is not judged
+}
+
+func (e surveying) forgetOfID(name Source) {
+	e.settle(name)
+	delete(e.ids.of, name)
+	delete(e.ids.cancels, name)
+	delete(e.ids.came, name)
+	delete(e.ids.sent, name)
+	delete(e.prompt.there, name)
 }
 
 // freed are the ids of a partition that were given up lately, by hash: what was delivered was seen before all was read that was written before that, so
@@ -371,18 +375,14 @@ func (e surveying) forgetFirst(g *sharers, id string) {
 	scratch := e.scratch()
 	surveying{scratch}.surveyGroup(before, id)
 	scratch.judgeAllHeeded(before)
+	surveying{scratch}.judgeTogether(g, id)
 	if !e.accepted(g.name(stays)) || len(e.ids.missing(before)) > 0 || scratch.faults() > e.faults() {
 		return
 	}
 	for _, offset := range slices.Concat(before.members, before.takers) {
-		if offset == stays {
-			continue
+		if offset != stays {
+			e.forgetOfID(g.name(offset))
 		}
-		e.settle(g.name(offset))
-		delete(e.ids.of, g.name(offset))
-		delete(e.ids.cancels, g.name(offset))
-		delete(e.prompt.there, g.name(offset))
-		delete(e.ids.came, g.name(offset))
 	}
 	g.members, g.takers = slices.Clone(g.members[first:]), slices.Clone(g.takers[taken:])
 }

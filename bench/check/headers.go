@@ -86,7 +86,9 @@ func fromDelivered(headers []kgo.RecordHeader) provenance {
 		case "delay-fired":
 			p.once(&p.fired, h)
 		case "delay-tries":
-			p.once(&p.attempt, h)
+			if p.once(&p.attempt, h); p.attempt == 0 {
+				p.problem = "header delay-tries is 0"
+			}
 		case "delay-attempt":
 			p.once(&p.round, h)
 		case "delay-source":
@@ -107,11 +109,13 @@ func (p *provenance) source(h kgo.RecordHeader) {
 		return
 	}
 	parts := bytes.Split(h.Value, []byte("/"))
+	if len(parts) > 1 {
+		p.topic = parts[0]
+	}
 	if len(parts) != 3 {
 		p.problem = "header " + legible(h.Key) + " is " + quote(h.Value)
 		return
 	}
-	p.topic = parts[0]
 	p.once(&p.partition, kgo.RecordHeader{Key: h.Key, Value: parts[1]})
 	p.once(&p.offset, kgo.RecordHeader{Key: h.Key, Value: parts[2]})
 }

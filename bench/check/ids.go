@@ -73,7 +73,7 @@ type ids struct {
 	cancels map[Source]string        // of which id
 	passed  map[Source]map[int32]int // cancels that were written again: how often in which partition
 	came    map[Source]bool          // these
-	sent    map[Source]int64         // when a request was delivered, in ms, where ids are remembered
+	sent    map[Source]int64         // when a request was delivered, in ms, where ids are remembered; of a Survey: of all that have one, or may
 	spans   map[Source]span          // of a Survey, where what has an id that is had is left out
 }
 
@@ -152,7 +152,9 @@ func (c *ids) ended(name Source, code Codes, dead bool) {
 // delivered takes in when a request was delivered, in ms, if that is known.
 func (c *ids) delivered(src *source, offset, written int64) {
 	c.noteOver(src, offset, written)
-	if name := src.name(offset); src.route.Remember > 0 && written != untimed && c.sent[name] == 0 {
+	name := src.name(offset)
+	mayHaveOne := c.config.Survey != nil && (c.of[name] != nil || !src.is(offset, requested))
+	if (src.route.Remember > 0 || mayHaveOne) && written != untimed && c.sent[name] == 0 {
 		c.sent[name] = written
 	}
 }
@@ -171,7 +173,7 @@ func (e *ending) judgeMemory(g *sharers, id string) {
 		}
 		ended := slices.ContainsFunc(g.takers, func(t int64) bool { return last < t && t <= offset })
 		if last >= g.below && !ended && e.namings.called(g.name(last), g.at(last)) == nil && sent < g.at(last).due+g.route.Remember.Milliseconds() {
-			e.fault(Doubled, g.name(offset), nil, "was delivered at %s and has the id %q, as has offset %d, which was delivered before and is remembered", time.UnixMilli(sent).UTC().Format(time.RFC3339Nano), id, last)
+			e.fault(Doubled, g.name(offset), nil, "was delivered at %s and has the id %q, as has offset %d, which was delivered before and is remembered", inUTC(sent), id, last)
 		}
 		last = offset
 	}

@@ -3,7 +3,6 @@ package check
 import (
 	"slices"
 	"sort"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -68,7 +67,7 @@ func (c believing) ahead(src *source, s *slot, offset, due int64, r *kgo.Record)
 	c.counts.Ahead++
 	c.counts.AheadMost = max(c.counts.AheadMost, s.due-due)
 	if came := src.marks.cameAfter(offset); came > 0 && due < came+ceilMillis(src.route.Delay)-behind.Milliseconds() {
-		c.fault(Early, src.name(offset), r, "says that it was due %s, and it was not there before %s: it is due %v after that at the earliest", formatTime(due), formatTime(came), src.route.Delay)
+		c.fault(Early, src.name(offset), r, "says that it was due %s, and it was not there before %s: it is due %v after that at the earliest", inUTC(due), inUTC(came), src.route.Delay)
 	}
 }
 
@@ -99,5 +98,3 @@ func (c believing) settle(g *sharers) {
 	c.duplicates(g)
 	g.duplicates = nil
 }
-
-func formatTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339Nano) }

@@ -200,7 +200,7 @@ func (c *namings) of(name called, rt *route) *named {
 			s.flags &^= settled
 			c.counts.Lost--
 		case !n.arrived && c.ids.of[name.Source] == nil:
-			*c.waiting(s)--
+			*c.counts.waiting(s, c.until)--
 		}
 	}
 	return n

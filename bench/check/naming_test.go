@@ -126,13 +126,13 @@ func TestWithoutATimestamp(t *testing.T) {
 	}
 	all := &route{Route: Route{Emit: emitAll}}
 	emitted := []kgo.RecordHeader{text("delay-due", "5"), text("delay-source", "delays/0/1"), text("delay-fired", "6"), text("delay-source-timestamp", "-1")}
-	if p := fromDelivered(emitted); p.problem != "" || all.misEmitted(p) != "" {
-		t.Errorf("delivered: %q, %q", p.problem, all.misEmitted(p))
+	if p := fromDelivered(emitted); p.problem != "" || (delivery{route: all, p: p}).misEmitted() != "" {
+		t.Errorf("delivered: %q, %q", p.problem, (delivery{route: all, p: p}).misEmitted())
 	}
 	if p := fromDelivered(append(emitted, emitted[3])); p.problem == "" {
 		t.Error("two timestamps, and nothing is said")
 	}
-	if p := fromDelivered(emitted[:3]); all.misEmitted(p) == "" {
+	if p := fromDelivered(emitted[:3]); (delivery{route: all, p: p}).misEmitted() == "" {
 		t.Error("no timestamp, and nothing is said")
 	}
 	for _, numbers := range []string{"-1:5:1767225605123:1:1767225606123", "2:5:-1:1:1767225606123", "2:5:1767225605123:-1:1767225606123", "2:5:1767225605123:1:-1", "2:-2:1767225605123:1:1767225606123"} {

@@ -86,12 +86,3 @@ const (
 	// others is the name of those that are not, and of none.
 	others = ""
 )
-
-// misplaced tells whether a record with a key is not where Java's producer would put it.
-func (x *targets) misplaced(r *kgo.Record) bool {
-	t := x.known[r.Topic]
-	if t == nil || t.Partitions == 0 || r.Key == nil {
-		return false
-	}
-	return x.java.Partition(r, t.Partitions) != int(r.Partition)
-}

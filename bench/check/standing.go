@@ -76,10 +76,27 @@ func (s standing) resolved(of resolution) {
 	if of.offset == of.seq || !s.src.is(of.seq, left) {
 		return
 	}
-	if slot := s.src.at(of.seq); slot.arrivals == 0 && !slot.is(settled) {
+	switch slot := s.src.at(of.seq); {
+	case slot.arrivals > 0, slot.is(settled):
+	case s.mayBeTaken(of.seq, slot):
 		slot.flags |= settled
 		s.counts.Taken++
+	default:
+		s.src.said[of.seq] = of.offset
 	}
+}
+
+// whyTakenBefore: what has taken a request away lay below the copy.
+const whyTakenBefore = "a resolve record says that they were taken away, and what did that is not in the log any more"
+
+// mayBeTaken tells whether something is known that may have taken a request away.
+func (s standing) mayBeTaken(offset int64, slot *slot) bool {
+	name := s.src.name(offset)
+	if n := s.namings.called(name, slot); n != nil && len(n.by) > 0 {
+		return true
+	}
+	g := s.ids.of[name]
+	return g != nil && len(g.takers) > 0 && g.takers[len(g.takers)-1] > offset
 }
 
 // judges tells whether a request is judged.
@@ -105,6 +122,7 @@ func (c judging) retry(src *source, r *kgo.Record, origin int64, again retry) {
 	} else {
 		c.counts.Retried++
 		again.count++
+		saying{c.Checker}.putOff(src.name(origin), src.route.PutOff, r, again)
 	}
 	src.retries[origin] = again
 	if c.config.Retries > 0 && again.count == c.config.Retries+1 {

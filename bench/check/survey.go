@@ -138,35 +138,12 @@ func (rt *route) expectLoosely(r *kgo.Record) Expectation {
 // alone tells whether a request concerns no other one.
 func (e *Expectation) alone() bool { return e.Outcome != Cancel && e.Names.Topic == "" && e.ID == "" }
 
-// byKey is the partition of a slot whose request asks for none, where its key says which it is. It is negative, so that none was asked for.
-func (x *targets) byKey(topic string, key []byte) int16 {
-	t := x.known[topic]
-	if t == nil || t.Partitions == 0 || key == nil {
-		return -1
-	}
-	return -2 - int16(x.java.Partition(&kgo.Record{Key: key}, t.Partitions))
-}
-
 // partitionOf is where a request must arrive; negative is anywhere.
 func partitionOf(s *slot) int32 {
 	if s.partition < -1 {
 		return -2 - int32(s.partition)
 	}
 	return int32(s.partition)
-}
-
-// plausible tells whether a record with a key is where Java's producer would have put it while the topic had fewer partitions, or as many.
-func (x *targets) plausible(r *kgo.Record) bool {
-	t := x.known[r.Topic]
-	if t == nil || t.Partitions == 0 || r.Key == nil {
-		return true
-	}
-	for n := t.Partitions; n > int(r.Partition); n-- {
-		if x.java.Partition(r, n) == int(r.Partition) {
-			return true
-		}
-	}
-	return false
 }
 
 // unseen asks what became of a request of which nothing was seen.
@@ -178,13 +155,17 @@ func (c judging) unseen(src *source, offset int64, s *slot) Verdict {
 		since, undated = came+src.fates.terms[offset].pause, false
 	}
 	delivered := deliveredAt(src, offset, s, key.due)
-	return c.config.Survey.Unseen(Unseen{
+	v := c.config.Survey.Unseen(Unseen{
 		Source: src.name(offset), Due: key.due, Seq: key.seq, DueUnread: s.is(dueUnread), Undated: undated,
 		Since: since, Delivered: delivered, Refused: refusedAt(src, offset, s, delivered),
 		Cancel: !s.is(mayDeliver) && !s.is(mayDie) || c.cancels(src.name(offset)),
 		Target: c.targets.names[s.target], Partition: partitionOf(s), MayArrive: s.is(mayDeliver), MayDie: s.is(mayDie),
 		Silent: src.route.Emit == emitNone && s.is(mayDeliver),
 	})
+	if _, resolved := src.said[offset]; resolved && v.Fate == Lost {
+		return Verdict{Fate: Untellable, Why: whyTakenBefore, Final: v.Final}
+	}
+	return v
 }
 
 func (c judging) cancels(name Source) bool {
@@ -332,6 +313,7 @@ const whyBefore = "their id may have been had by a request outside of the window
 
 func (e surveying) surveyGroup(g *sharers, id string) {
 	e.judgeMemory(g, id)
+	e.judgeTogether(g, id)
 	missing, pending := e.ids.missing(g), e.pending(g)
 	for i, offset := range g.members {
 		switch s := g.peek(offset); {

@@ -120,6 +120,7 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 			"  --max-message-bytes: \"10\": 4KiB to 2047MiB\n  --partitions 0: at least 1\n  --replication -1: at least 1"},
 		{[]string{"demo", "--rate", "0"}, "--rate 0: 1 to 100000"},
 		{[]string{"sing"}, `unknown command "sing" for "duewheel"`},
+		{[]string{"help", "sing"}, `unknown command "sing" for "duewheel"`},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			t.Chdir(t.TempDir())

@@ -26,6 +26,7 @@ const allWell = "all well\n"
 
 func startKeeper(tty *os.File) (*keeper, error) {
 	cmd := demoChild("keeper")
+	unheard(cmd)
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err

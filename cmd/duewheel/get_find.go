@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -237,10 +238,16 @@ func (v *view) withID(ctx context.Context, id string) ([]*foundRecord, error) {
 	return waits, err
 }
 
-// hintAtHandle says more of an id that looks like a handle that was mistyped, or like what a list shows of one that is no text.
+// aPlace is how a record is told by where it lies: topic/partition@offset.
+var aPlace = regexp.MustCompile(`^[A-Za-z0-9._-]+/[0-9]+@[0-9]+,?$`)
+
+// hintAtHandle says more of an id that looks like a handle that was mistyped, like where a record lies, or like what a list shows of one that is no text.
 func hintAtHandle(id string) string {
 	if strings.Contains(id, "-") && strings.Trim(id, "0123456789-") == "" {
 		return "; and it is no handle: that is <partition>-<offset>-<due in ms since 1970>"
+	}
+	if aPlace.MatchString(id) {
+		return "; it says where a record lies, and a handle is <partition>-<offset>-<due in ms since 1970>, as produce and ls show it"
 	}
 	if bytes, is := strings.CutPrefix(strings.TrimRight(id, "…~"), "0x"); is && bytes != "" && strings.Trim(bytes, "0123456789abcdef") == "" {
 		return "; an id that is shown so is no text: name it by its handle"

@@ -172,12 +172,16 @@ func TestGetSaysWhatElseMayBe(t *testing.T) {
 // An id that was copied from a list, which shows bytes in hex, and a handle that was mistyped are ids that nothing has.
 func TestHintAtHandle(t *testing.T) {
 	for id, want := range map[string]string{
-		"3-8812":     "it is no handle",
-		"0xfffe0001": "name it by its handle",
-		"0xfffe…":    "name it by its handle",
-		"0xorders":   "",
-		"0x":         "",
-		"reminder-1": "",
+		"3-8812":      "it is no handle",
+		"a-b/3@8812,": "it says where a record lies",
+		"a-b/3@8812":  "it says where a record lies",
+		"orders/7":    "",
+		"me@8812":     "",
+		"0xfffe0001":  "name it by its handle",
+		"0xfffe…":     "name it by its handle",
+		"0xorders":    "",
+		"0x":          "",
+		"reminder-1":  "",
 	} {
 		if got := hintAtHandle(id); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("%s: %q", id, got)

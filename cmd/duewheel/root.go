@@ -75,6 +75,13 @@ do not answer, a right that is missing.`,
 		newBenchCommand(&f),
 		newVersionCommand(),
 	)
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = func(_ *cobra.Command, args []string) error { // else it says so, and that all is well
+			_, _, err := root.Find(args)
+			return err
+		}
+	}
 	return root
 }
 

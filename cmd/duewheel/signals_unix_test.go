@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/creack/pty"
 )
 
 // ofItsOwn starts a processor as a process of its own, below a shell if there is a first line for one.
@@ -36,6 +38,26 @@ func ofItsOwn(t *testing.T, addr, shell string) (*exec.Cmd, *heard) {
 	})
 	log.await(t, "msg=starting", "partition is live")
 	return cmd, log
+}
+
+// Ctrl-C is for the demo, and not for what keeps its terminal, also while that begins.
+func TestKeeperIsNotInTheForeground(t *testing.T) {
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	defer tty.Close()
+	k, err := startKeeper(tty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if group, err := syscall.Getpgid(k.cmd.Process.Pid); err != nil || group == syscall.Getpgrp() {
+		t.Errorf("it is in process group %d, %v, as this process is", group, err)
+	}
+	if err := k.dismiss(); err != nil {
+		t.Error(err)
+	}
 }
 
 // A terminal that is closed, or a supervisor that says SIGHUP, ends a process in order. Below nohup it goes on.

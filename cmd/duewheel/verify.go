@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,7 +152,9 @@ func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verif
 	}
 	for _, r := range want.Routes {
 		if len(o.routes) == 0 || slices.Contains(o.routes, r.Topic) {
-			c.Routes = append(c.Routes, promised(r))
+			route := promised(r)
+			route.PutOff = max(cmp.Or(s.RetryBackoffMax, 5*time.Minute), s.RetryBackoff) // the default of retry_backoff_max
+			c.Routes = append(c.Routes, route)
 		}
 	}
 	for _, name := range o.routes {
@@ -167,7 +170,9 @@ func promised(r *topics.Route) check.Route {
 	c := check.Route{
 		Topic: r.Topic, Target: r.Target, Delay: r.Delay, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter, Emit: r.Emit.String(),
 		Timestamp: r.Timestamp.String(), Prefix: r.HeaderPrefix(), Tools: r.Aliases, Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate, Keyed: r.Keyed, Remember: r.Remember,
-		AnyPartition: r.Partitioner != topics.PartitionerMurmur2,
+		Partitioner: map[topics.Partitioner]check.Partitioner{
+			topics.PartitionerMurmur2: check.ByKey, topics.PartitionerCRC32: check.ByCRC32, topics.PartitionerSource: check.AsInItsTopic,
+		}[r.Partitioner],
 		OnDuplicate: map[topics.OnDuplicate]check.OnDuplicate{
 			topics.DuplicateRejected: check.Reject, topics.DuplicateReplaces: check.Replace, topics.DuplicateIgnored: check.LeaveOut,
 		}[r.OnDuplicate],

@@ -52,7 +52,7 @@ func TestVerifyKnowsWhatARoutePromises(t *testing.T) {
 	want := check.Route{
 		Topic: "delays", Target: "orders", Delay: time.Second, Allow: []string{"bills"}, MaxDelay: time.Hour, DeadLetter: "dead", Emit: "all", Timestamp: "due", Prefix: "x-",
 		Tools: []string{"plain"}, Jitter: 2 * time.Second, ExpireAfter: time.Minute, CancelsAnswered: true, ReplacesLate: true, Keyed: true, Remember: 3 * time.Second,
-		AnyPartition: true, OnDuplicate: check.LeaveOut,
+		Partitioner: check.ByCRC32, OnDuplicate: check.LeaveOut,
 		Retry: &check.Retry{FromHeaders: true, MaxAttempts: 5, Parking: "parked", Strip: []string{"a*"}, Initial: 1, Factor: 2, Max: 3, Jitter: .5},
 	}
 	if !reflect.DeepEqual(got, want) || behind <= 0 {

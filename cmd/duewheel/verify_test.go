@@ -229,7 +229,7 @@ target orders: whole
   0 of which it cannot be told
   1 arrived again
 late: p50 4.0 ms, p99 4.0 ms, max 4.0 ms
-note: the routes are taken as they are configured now: where delay, jitter, expire_after, timestamp, ids, retry or dead_letter were others, what was right may be a fault here (--from)
+note: the routes are taken as they are configured now: where delay, jitter, expire_after, timestamp, ids, partitioner, retry, retry_backoff_max or dead_letter were others, what was right may be a fault here (--from)
 MISSING: 1
   delays/0@1: due 1795176000001 (2026-11-20T12:00:00.001Z), should be delivered to orders
 DOUBLED: 1
