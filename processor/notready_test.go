@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/turn"
 )
 
 // What is carried on, or held up, for a target that brokers have not told of yet is told so.

@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/turn"
 )
 
 // quotaOf is a producer_byte_rate for what goes over a link, as Kafka enforces it (KIP-219): a

@@ -122,7 +122,7 @@ func (c judging) retry(src *source, r *kgo.Record, origin int64, again retry) {
 	} else {
 		c.counts.Retried++
 		again.count++
-		saying{c.Checker}.putOff(src.name(origin), src.route.PutOff, r, again)
+		saying(c).putOff(src.name(origin), src.route.PutOff, r, again)
 	}
 	src.retries[origin] = again
 	if c.config.Retries > 0 && again.count == c.config.Retries+1 {

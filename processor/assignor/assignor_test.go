@@ -6,10 +6,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 const testTopic = "requests"

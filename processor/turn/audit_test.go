@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duewheel/duewheel/topics"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
 )
 
 // What records have in common that tell of one turn is that of its own delay topic and time.

@@ -3,11 +3,12 @@ package turn
 import (
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/targets"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Env is what the turns of a lane work with. None of it belongs to a goroutine.

@@ -6,11 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/state"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // A turn that has begun waits for as long as brokers want to be left alone, if its transaction may.

@@ -48,6 +48,7 @@ type Renderer struct {
 	touched byte // keeps what Touch reads from being left out
 }
 
+// Reset takes back all that it has handed out, for the next turn.
 func (r *Renderer) Reset() {
 	r.back(0)
 	r.auditor.reset()

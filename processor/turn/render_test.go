@@ -4,11 +4,12 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
-	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // Why a record is dead-lettered is told of when the memory of the record is used again.

@@ -3,10 +3,11 @@ package turn
 import (
 	"testing"
 
-	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/targets"
 )
 
 // What a target takes is judged as its broker judges it.
