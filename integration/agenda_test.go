@@ -167,7 +167,7 @@ func (p *planner) change() {
 // ask runs a command, and returns what it has printed as JSON, one for each line.
 func (p *planner) ask(into any, args ...string) {
 	p.t.Helper()
-	cmd := exec.CommandContext(p.t.Context(), buildBinary(p.t), append(args, "-b", p.cluster.Addrs()[0], "-g", p.name, "-t", p.route.Topic, "-o", "json")...)
+	cmd := exec.CommandContext(p.t.Context(), buildBinary(p.t), append(args, "-b", strings.Join(p.cluster.Addrs(), ","), "-g", p.name, "-t", p.route.Topic, "-o", "json")...)
 	cmd.Env = append(os.Environ(), "TZ=UTC")
 	var said strings.Builder
 	cmd.Stderr = &said

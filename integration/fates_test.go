@@ -398,7 +398,7 @@ func (c *claimant) get(told []*kgo.Record, audit string) {
 			continue
 		}
 		asked[e.Event]++
-		cmd := exec.CommandContext(c.t.Context(), buildBinary(c.t), "get", e.Handle, "-b", c.cluster.Addrs()[0], "-g", c.name, "-t", c.route.Topic, "--audit", audit, "--patience", "20s", "-o", "json")
+		cmd := exec.CommandContext(c.t.Context(), buildBinary(c.t), "get", e.Handle, "-b", strings.Join(c.cluster.Addrs(), ","), "-g", c.name, "-t", c.route.Topic, "--audit", audit, "--patience", "20s", "-o", "json")
 		var notes strings.Builder
 		cmd.Stderr = &notes
 		out, err := cmd.Output()

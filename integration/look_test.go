@@ -87,6 +87,7 @@ func lookWhileReplicasRun(t *testing.T, c *brokers.Cluster, meanwhile func()) {
 	wg.Go(func() { o.readTargets(ctx) })
 	k := s.newKiller(2)
 	struck := make(chan struct{})
+	t.Cleanup(func() { <-struck }) // it tells this test what goes wrong
 	var much atomic.Bool
 	moved := make(chan struct{})
 	go func() {
@@ -312,7 +313,7 @@ func (o *lookout) command() {
 	o.commands++
 	ask := func(into any, args ...string) {
 		o.t.Helper()
-		cmd := exec.CommandContext(o.t.Context(), buildBinary(o.t), append(args, "-b", o.cluster.Addrs()[0], "-g", o.name, "-t", o.route.Topic, "-o", "json")...)
+		cmd := exec.CommandContext(o.t.Context(), buildBinary(o.t), append(args, "-b", strings.Join(o.cluster.Addrs(), ","), "-g", o.name, "-t", o.route.Topic, "-o", "json")...)
 		var said strings.Builder
 		cmd.Stderr = &said
 		out, err := cmd.Output()

@@ -80,7 +80,7 @@ func (o *agenda) run(ctx context.Context, v *view, stdout io.Writer) error {
 	rows := s.rows(by, v.Now)
 	if o.output == "json" {
 		enc := newJSON(stdout)
-		for _, r := range rows {
+		for r := range rows {
 			if err := enc.Encode(r); err != nil {
 				return err
 			}
@@ -97,7 +97,7 @@ func (o *agenda) run(ctx context.Context, v *view, stdout io.Writer) error {
 	if o.ascii {
 		ink = letterInk
 	}
-	fmt.Fprint(stdout, s.draw(rows, by, v.Now, ink, columnsOf(stdout, 80)))
+	fmt.Fprint(stdout, s.draw(slices.Collect(rows), by, v.Now, ink, columnsOf(stdout, 80)))
 	return failed
 }
 

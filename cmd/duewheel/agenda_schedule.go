@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -219,36 +220,43 @@ func (r *agendaRow) label() string {
 }
 
 // rows are the steps in which anything is due, what is overdue first. Where only days are known a row is a day, and the last may be all that is beyond.
-func (s *schedule) rows(by step, now time.Time) []agendaRow {
-	var rows []agendaRow
-	if s.overdue.records > 0 {
-		rows = append(rows, s.overdue.row(nil, now.UnixMilli()))
-	}
-	for _, minute := range slices.Sorted(maps.Keys(s.minutes)) {
-		m, step := s.minutes[minute], by
-		if s.days > 0 && minute >= s.days {
-			step = byDay
+// They are made one after the other: by minute there may be very many.
+func (s *schedule) rows(by step, now time.Time) iter.Seq[agendaRow] {
+	return func(yield func(agendaRow) bool) {
+		if s.overdue.records > 0 && !yield(s.overdue.row(nil, now.UnixMilli())) {
+			return
 		}
-		at := step.begin(time.UnixMilli(minute * 60_000).In(now.Location()))
-		if n := len(rows) - 1; n >= 0 && rows[n].From != nil && rows[n].at.Equal(at) {
-			rows[n].Records, rows[n].Bytes = rows[n].Records+m.records, rows[n].Bytes+m.bytes
-			for target, n2 := range m.targets {
-				rows[n].Targets[target] += n2
+		var r agendaRow
+		for _, minute := range slices.Sorted(maps.Keys(s.minutes)) {
+			m, step := s.minutes[minute], by
+			if s.days > 0 && minute >= s.days {
+				step = byDay
 			}
-			continue
+			at := step.begin(time.UnixMilli(minute * 60_000).In(now.Location()))
+			if r.From != nil && r.at.Equal(at) {
+				r.Records, r.Bytes = r.Records+m.records, r.Bytes+m.bytes
+				for target, n := range m.targets {
+					r.Targets[target] += n
+				}
+				continue
+			}
+			if r.From != nil && !yield(r) {
+				return
+			}
+			from := at.UnixMilli()
+			r = m.row(&from, step.next(at).UnixMilli())
+			r.at, r.step = at, step
 		}
-		from := at.UnixMilli()
-		r := m.row(&from, step.next(at).UnixMilli())
-		r.at, r.step = at, step
-		rows = append(rows, r)
+		if r.From != nil && !yield(r) {
+			return
+		}
+		if s.beyond.records > 0 {
+			from := s.farthestDay(now.UnixMilli())
+			r := s.beyond.row(&from, s.last+1)
+			r.at, r.beyond = time.UnixMilli(from).In(now.Location()), true
+			yield(r)
+		}
 	}
-	if s.beyond.records > 0 {
-		from := s.farthestDay(now.UnixMilli())
-		r := s.beyond.row(&from, s.last+1)
-		r.at, r.beyond = time.UnixMilli(from).In(now.Location()), true
-		rows = append(rows, r)
-	}
-	return rows
 }
 
 // row is what is due from one time to another.

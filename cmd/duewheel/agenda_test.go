@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,14 +22,14 @@ func TestAgendaIsBounded(t *testing.T) {
 		}
 	}
 	var last int64
-	for _, r := range s.rows(byMinute, lookNow) { // what is known by day is no minute
+	for r := range s.rows(byMinute, lookNow) { // what is known by day is no minute
 		if r.Records > (r.To-*r.From)/60_000 || *r.From < last {
 			t.Fatalf("from %d to %d there are %d, after %d", *r.From, r.To, r.Records, last)
 		}
 		last = r.To
 	}
 	var records, bytes int64
-	for _, r := range s.rows(byDay, lookNow) {
+	for r := range s.rows(byDay, lookNow) {
 		records, bytes = records+r.Records, bytes+r.Bytes
 		if r.Targets["orders"] != r.Records || r.Records > 24*60 {
 			t.Fatalf("a day has %+v", r)
@@ -67,25 +68,25 @@ func TestAgendaDrawn(t *testing.T) {
 the last is due 2026-11-20 17:10:00, in 4 h
 `
 	for range 2 { // drawing changes nothing
-		if got := s.draw(s.rows(byHour, now), byHour, now, letterInk, 52); got != want {
+		if got := s.draw(slices.Collect(s.rows(byHour, now)), byHour, now, letterInk, 52); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
-	for line := range strings.SplitSeq(s.draw(s.rows(byHour, now), byHour, now, letterInk, 30), "\n\n") { // bars, and what they mean
+	for line := range strings.SplitSeq(s.draw(slices.Collect(s.rows(byHour, now)), byHour, now, letterInk, 30), "\n\n") { // bars, and what they mean
 		for row := range strings.SplitSeq(line, "\n") {
 			if strings.ContainsAny(row, "#=+.") && len(row) > 30 && strings.Contains(row, ":00 ") {
 				t.Errorf("on 30 columns: %q", row)
 			}
 		}
 	}
-	if got := s.draw(s.rows(byHour, now), byHour, now, letterInk, 10); !strings.Contains(got, "2026-11-20 15:00 1,000  ##==\n") {
+	if got := s.draw(slices.Collect(s.rows(byHour, now)), byHour, now, letterInk, 10); !strings.Contains(got, "2026-11-20 15:00 1,000  ##==\n") {
 		t.Errorf("on 10 columns:\n%s", got)
 	}
 	four := schedule{zone: now.Location()}
 	for _, target := range []string{"a", "b", "c", "d"} {
 		four.add(ahead.Pending{Due: now.UnixMilli(), Target: target}, now.UnixMilli())
 	}
-	if got := four.draw(four.rows(byDay, now), byDay, now, letterInk, 40); !strings.HasPrefix(got, "2026-11-20 Fri   4  #####=====+++++.....\n\n# a 1   = b 1   + c 1   . d 1\n") {
+	if got := four.draw(slices.Collect(four.rows(byDay, now)), byDay, now, letterInk, 40); !strings.HasPrefix(got, "2026-11-20 Fri   4  #####=====+++++.....\n\n# a 1   = b 1   + c 1   . d 1\n") {
 		t.Errorf("of four targets:\n%s", got)
 	}
 }
@@ -144,7 +145,7 @@ func TestAgendaOfThousandsOfYears(t *testing.T) {
 	if len(s.minutes) > mostDays {
 		t.Errorf("%d days are told apart", len(s.minutes))
 	}
-	rows := s.rows(byHour, lookNow)
+	rows := slices.Collect(s.rows(byHour, lookNow))
 	last := rows[len(rows)-1]
 	if last.Records != many-mostDays || last.Bytes != last.Records || last.To != now+(many-1)*dayMillis+1 {
 		t.Errorf("beyond are %d records, until %d", last.Records, last.To)
@@ -163,12 +164,12 @@ func TestAgendaBeyondItsDays(t *testing.T) {
 	for _, due := range []time.Time{last, last.Add(time.Minute), now.AddDate(1000, 0, 0)} {
 		s.add(ahead.Pending{Due: due.UnixMilli(), Target: "orders"}, now.UnixMilli())
 	}
-	rows := s.rows(byDay, now)
+	rows := slices.Collect(s.rows(byDay, now))
 	if len(rows) != 2 || rows[0].Records != 1 || rows[0].To != *rows[1].From || rows[1].Records != 2 {
 		t.Fatalf("rows are %+v", rows)
 	}
 	for _, by := range []step{byMinute, byHour, byDay} {
-		if got := s.draw(s.rows(by, now), by, now, letterInk, 52); !strings.Contains(got, "\nfrom 2126-11-21  2  ###") {
+		if got := s.draw(slices.Collect(s.rows(by, now)), by, now, letterInk, 52); !strings.Contains(got, "\nfrom 2126-11-21  2  ###") {
 			t.Errorf("by %d:\n%s", by, got)
 		}
 	}
@@ -202,7 +203,7 @@ func TestAgendaLater(t *testing.T) {
 	for i := range int64(2000) {
 		s.add(ahead.Pending{Due: now + (mostBars+i)*60_000, Size: 1, Target: "orders"}, now)
 	}
-	lines := strings.Split(s.draw(s.rows(byMinute, lookNow), byMinute, lookNow, letterInk, 50), "\n")
+	lines := strings.Split(s.draw(slices.Collect(s.rows(byMinute, lookNow)), byMinute, lookNow, letterInk, 50), "\n")
 	if want := "2026-11-20 13:59     1  " + strings.Repeat("#", 26); lines[mostBars-1] != want {
 		t.Errorf("%q, want %q", lines[mostBars-1], want)
 	}
