@@ -94,7 +94,7 @@ type schedule struct {
 }
 
 const (
-	mostMinutes = 200_000 // are told apart; beyond them days are
+	mostMinutes = 150_000 // are told apart; beyond them days are
 	mostDays    = 36_525  // of which no more are
 )
 
