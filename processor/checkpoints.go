@@ -32,12 +32,12 @@ func (cs *checkpoints) begin(ps []*partition, stay membership) {
 	if cs.cfg.Guarantee != AtLeastOnce || cs.commit != nil {
 		return
 	}
-	t := &turn.Turn{Env: cs.turnEnv(), Plain: true, Member: stay.Member(), Began: time.Now()}
+	t := &turn.Turn{Plain: true, Member: stay.Member(), Began: time.Now()}
 	if !t.Member.Valid() {
 		return
 	}
 	if t.Parts = cs.stale(ps); len(t.Parts) > 0 {
-		cs.commit = t
+		t.Env, cs.commit = cs.turnEnv(), t
 		t.Start(cs.until, cs.wg, cs.committed)
 	}
 }
@@ -103,18 +103,19 @@ func (cs *checkpoints) wrote(t *turn.Turn) {
 		if t.Refused[pt] != nil {
 			continue
 		}
-		if partitionOf(pt).Undecided() == 0 {
-			partitionOf(pt).answeredAt = now
+		p := partitionOf(pt)
+		if p.Undecided() == 0 {
+			p.answeredAt = now
 		}
-		partitionOf(pt).wasWritten(now)
+		p.wasWritten(now)
 		if len(pt.Items) > 0 { // nothing had to be written for them
-			partitionOf(pt).err = nil
-			partitionOf(pt).Settle(pt.Part)
-			partitionOf(pt).Committed(pt.Part)
-			cs.counters.effects(partitionOf(pt))
+			p.err = nil
+			p.Settle(pt.Part)
+			p.Committed(pt.Part)
+			cs.counters.effects(p)
 			continue
 		}
-		partitionOf(pt).Wrote(pt.Part)
+		p.Wrote(pt.Part)
 	}
 }
 
@@ -131,14 +132,14 @@ func (cs *checkpoints) refused(t *turn.Turn) (gone map[string]error) {
 	}
 	gone = map[string]error{}
 	for _, pt := range t.Tried {
-		err := t.Err
+		p, err := partitionOf(pt), t.Err
 		if t.Outcome == turn.Done {
 			err = t.Refused[pt]
 		}
-		if err == nil || partitionOf(pt).dropped {
+		if err == nil || p.dropped {
 			continue
 		}
-		partitionOf(pt).writing.tried, partitionOf(pt).writing.err = time.Now(), err
+		p.writing.tried, p.writing.err = time.Now(), err
 		if kafka.IsAny(err, kerr.UnknownTopicID, kerr.InconsistentTopicID) { // by name it is the coordinator that does not know it
 			gone[pt.TP.Topic] = err
 		}

@@ -62,7 +62,7 @@ func (ts *turns) copies(ps []*partition, now int64) *turn.Part {
 	}
 	pt := p.part(carrying.Take(c.Made()))
 	pt.Copies, p.copying = c, true
-	partitionOf(pt).Begin()
+	p.Begin()
 	return pt
 }
 
@@ -110,15 +110,16 @@ func (ts *turns) concludeCopies(t *turn.Turn) {
 		if pt.Copies == nil {
 			continue
 		}
-		partitionOf(pt).copying = false
+		p := partitionOf(pt)
+		p.copying = false
 		tried, c := slices.Contains(t.Tried, pt), pt.Copies
 		happened := tried && t.Outcome == turn.Done && t.Refused[pt] == nil
-		switch carrying := (pending.Carrying{Partition: partitionOf(pt).Partition}); {
+		switch carrying := (pending.Carrying{Partition: p.Partition}); {
 		case tried && t.Outcome == turn.Unknown: // it starts over
 		case happened, tried && ts.cfg.Guarantee == AtLeastOnce && t.Settled:
 			carrying.Done(t.OwnEnds[pt])
 		case tried && ts.cfg.Guarantee == AtLeastOnce && t.Err != nil:
-			partitionOf(pt).unsureSince = time.Now() // some may be appended yet
+			p.unsureSince = time.Now() // some may be appended yet
 		default:
 			carrying.Done(0)
 		}

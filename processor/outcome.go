@@ -106,9 +106,9 @@ func (ts *turns) givenUp(ctx context.Context, ps []*partition, t *turn.Turn) {
 // the coordinator has refused for a reason of their own.
 func (ts *turns) dropRefused(t *turn.Turn) {
 	t.Tried = slices.DeleteFunc(t.Tried, func(pt *turn.Part) bool {
-		err := t.Refused[pt]
-		if err != nil && !partitionOf(pt).dropped && partitionOf(pt).phase != PhaseStopped {
-			partitionOf(pt).stop(fmt.Errorf("commit offset of %s: %w", pt.TP, err), ts.events)
+		p, err := partitionOf(pt), t.Refused[pt]
+		if err != nil && !p.dropped && p.phase != PhaseStopped {
+			p.stop(fmt.Errorf("commit offset of %s: %w", pt.TP, err), ts.events)
 		}
 		return err != nil
 	})
@@ -173,14 +173,15 @@ func (ts *turns) repeat(t *turn.Turn) {
 		at = max(at, ts.clock.Now()+int64(min(50<<min(ts.aborts-4, 5), pending.LongestPutBack)))
 	}
 	for _, pt := range t.Tried {
-		partitionOf(pt).Appended(t.OwnEnds[pt]) // what was acknowledged in at_least_once is not tried again
+		p := partitionOf(pt)
+		p.Appended(t.OwnEnds[pt]) // what was acknowledged in at_least_once is not tried again
 		if len(pt.Items) > 0 {
-			partitionOf(pt).Repeat(pt.Part, at)
+			p.Repeat(pt.Part, at)
 			if at > 0 {
-				partitionOf(pt).err = t.Err
+				p.err = t.Err
 			}
 		}
-		partitionOf(pt).writing.tried = time.Now() // a checkpoint that went along waits for its next time
+		p.writing.tried = time.Now() // a checkpoint that went along waits for its next time
 	}
 }
 

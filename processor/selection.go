@@ -184,8 +184,9 @@ func (s *selection) claims(due []*partition) (all float64) {
 }
 
 func (s *selection) serve(parts []*turn.Part, pt *turn.Part) []*turn.Part {
-	partitionOf(pt).Begin()
-	partitionOf(pt).served = s.served
+	p := partitionOf(pt)
+	p.Begin()
+	p.served = s.served
 	return append(parts, pt)
 }
 

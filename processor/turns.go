@@ -44,7 +44,7 @@ func (ts *turns) begin(ps []*partition, now int64, stay membership) {
 	if !m.Valid() || ts.pace.left(time.Now()) > 0 {
 		return
 	}
-	t := &turn.Turn{Env: ts.turnEnv(), Member: m, Began: time.Now()}
+	t := &turn.Turn{Member: m, Began: time.Now()}
 	ts.gather(t, ps, now)
 	if ts.cfg.Guarantee == ExactlyOnce {
 		// Checkpoints that are getting old go along; with nothing to deliver they go alone.
@@ -72,7 +72,7 @@ func (ts *turns) gather(t *turn.Turn, ps []*partition, now int64) {
 // beginAhead takes the next batch out and has it rendered. It begins when the turn in flight is
 // decided and has happened, and is put back otherwise.
 func (ts *turns) beginAhead(ps []*partition, now int64) {
-	t := &turn.Turn{Env: ts.turnEnv(), Began: time.Now(), Begin: make(chan bool, 1)}
+	t := &turn.Turn{Began: time.Now(), Begin: make(chan bool, 1)}
 	if t.Parts, t.Full = ts.selection.ahead(ps, now); len(t.Parts) > 0 {
 		if ts.cfg.Guarantee == ExactlyOnce {
 			t.Parts = append(t.Parts, ts.checkpoints.stale(ps)...) // turns may go on being full
@@ -105,8 +105,9 @@ func (ts *turns) release(ps []*partition, begin bool, stay membership) {
 	<-ts.decided
 	t.EndTrials()
 	for _, pt := range t.Parts {
-		if partitionOf(pt).End(); len(pt.Items) > 0 {
-			partitionOf(pt).Repeat(pt.Part, 0)
+		p := partitionOf(pt)
+		if p.End(); len(pt.Items) > 0 {
+			p.Repeat(pt.Part, 0)
 		}
 	}
 }
@@ -116,7 +117,7 @@ func (ts *turns) start(t *turn.Turn) {
 	if !t.Plain {
 		t.Producer, t.Renderer = ts.producers.take()
 	}
-	t.Patience = ts.timeouts
+	t.Env, t.Patience = ts.turnEnv(), ts.timeouts
 	t.Start(ts.until, ts.wg, ts.decided)
 }
 

@@ -17,7 +17,7 @@ type acks struct {
 	acked   []*kgo.Record
 	failed  map[string]error // by topic: the first error that was not a consequence of another
 	refused []*kgo.Record    // for what one of them is
-	stage   int              // what waits for others was sent up to this one (turn.stage)
+	stage   int              // what waits for others was sent up to this one (Turn.stage)
 	broke   chan struct{}    // closed at the first failure
 	done    chan struct{}    // closed when nothing is left
 }

@@ -25,7 +25,7 @@ type Turn struct {
 	Renderer *Renderer
 	Plain    bool // no records: an offset commit outside a transaction
 	Full     bool // more is due than fits
-	Narrows  bool // it is part of a search (suspect.go)
+	Narrows  bool // it is part of a search for what is to blame for a refusal (rejected.go)
 	Member   kafka.Member
 	Began    time.Time
 	Patience int // turns in a row before this one that ran out of time
