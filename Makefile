@@ -52,15 +52,18 @@ check: ## gofmt, go vet, staticcheck
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 
-# What plays very many cases on one goroutine goes without the race detector, five times as fast: small scopes, replays and looks of partitions, which
-# have no goroutine, what a store counts, and whether checker and processor agree. So does what checks the types of each mutant, and what counts
-# allocations. Nothing is vetted again: make check does that.
-ALONE          = ^TestSmallScopes|^TestReplayIsDeterministic|AsAnOwnerSees|^TestCountsAfterCrashes|^TestAgrees$$|^TestMutantsBuild
-ALONE_PACKAGES = ./processor/pending ./processor/ahead ./state ./bench/check ./integration/mutate
+# Without the race detector, several times as fast: packages of which a test holds that they have no goroutine, benchmarks, and of others what plays very
+# many cases on one goroutine: what a store counts, and whether checker and processor agree. So does what checks the types of each mutant, and what
+# counts allocations. It plays with small heaps, which would be collected all the time. Nothing is vetted again: make check does that.
+ALONE          = ^TestCountsAfterCrashes|^TestAgrees$$|^TestMutantsBuild
+ALONE_PACKAGES = ./state ./bench/check ./integration/mutate
+PURE_PACKAGES  = ./processor/pending ./processor/ahead ./bench
+raced          = $$($(GO) list ./... | grep -vxE "$$($(GO) list $(PURE_PACKAGES) | paste -sd'|')")
 
 unit: ## tests that need no broker, with the race detector
-	$(GO) test -race -short -vet=off -timeout 20m -skip '$(ALONE)' ./...
-	$(GO) test -short -vet=off -run '$(ALONE)|^TestSpillTakesLittleMemory' $(ALONE_PACKAGES)
+	$(GO) test -race -short -vet=off -timeout 20m -skip '$(ALONE)' $(raced)
+	GOGC=300 $(GO) test -short -vet=off $(PURE_PACKAGES)
+	GOGC=300 $(GO) test -short -vet=off -run '$(ALONE)' $(ALONE_PACKAGES)
 
 # The build tag keeps the client's own locks from holding up a bubble's clock. A simulation keeps one CPU busy, so two halves of the scenarios run
 # side by side. All is built once, before that.

@@ -267,7 +267,7 @@ func (s *scope) close() {
 }
 
 // livesAStore are so many: what the parts of those before have deleted is looked at by each scan.
-const livesAStore = 128
+const livesAStore = 24
 
 func (s *scope) openStore(t *testing.T) {
 	if !s.stored {
