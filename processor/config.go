@@ -52,6 +52,11 @@ type Config struct {
 	// one delay topic both deliver everything that their routes allow; `run` and `topics check` warn of it.
 	Group string `key:"group.id"`
 
+	// Identity is the name by which the group knows what it has written into delay topics for itself: copies of what is pending, retries. Set it only where
+	// the group has another name than it had: then it is the name that it had first (docs/operations.md#another-name-for-a-group). A partition
+	// whose checkpoint says another one stops.
+	Identity string `key:"group.identity" unset:"group.id"`
+
 	// Protocol says who shares partitions out. [ProtocolClassic]: the members do, cooperative-sticky. [ProtocolConsumer]: the
 	// broker does (KIP-848, Kafka 4.3); session timeout and heartbeat interval are then the group's or the broker's settings, and an
 	// error here.
@@ -200,6 +205,9 @@ func (c Config) withDefaults() Config {
 			c.CommitInterval = 250 * time.Millisecond
 		}
 	}
+	if c.Identity == "" {
+		c.Identity = c.Group
+	}
 	if c.Instance == "" {
 		c.Instance = randomName()
 	}
@@ -213,6 +221,14 @@ func (c Config) withDefaults() Config {
 		c.FS = vfs.Default
 	}
 	return c
+}
+
+// identity is what checkpoints say of the group's identity.
+func (c *Config) identity() string {
+	if c.Identity == c.Group {
+		return ""
+	}
+	return c.Identity
 }
 
 var (
@@ -247,6 +263,8 @@ func (c Config) validateNames(p *problems) {
 		p.report("group.id is empty")
 	case !validGroup.MatchString(c.Group) || len(c.Group) > 200:
 		p.report("group.id is %q: at most 200 characters, no white space", c.Group)
+	case !validGroup.MatchString(c.Identity) || len(c.Identity) > 200:
+		p.report("group.identity is %q: at most 200 characters, no white space", c.Identity)
 	}
 	for _, n := range []struct {
 		key, is string

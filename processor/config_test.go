@@ -58,6 +58,7 @@ func TestConfigProblems(t *testing.T) {
 		want string
 	}{
 		{"no group", func(c *Config) { c.Group = "" }, "group.id is empty"},
+		{"no identity", func(c *Config) { c.Identity = "a b" }, `group.identity is "a b"`},
 		{"no routes", func(c *Config) { c.Routes = nil }, "no routes"},
 		{"heartbeats too seldom", func(c *Config) { c.HeartbeatInterval = 5 * time.Second }, "at most a third of group.session_timeout, 10s"},
 		{"a turn that outlives its transaction", func(c *Config) { c.TurnTimeout = time.Minute }, "below transaction_timeout, 30s"},

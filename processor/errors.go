@@ -13,6 +13,9 @@ var (
 	// ErrForeignCheckpoint means that the group has a committed offset that was not written by
 	// duewheel: by a tool, or mirrored from another cluster.
 	ErrForeignCheckpoint = errors.New("processor: the committed offset has no checkpoint of ours")
+	// ErrOtherIdentity means that a checkpoint was written by a group that goes by another name ([Config.Identity]): copies and retries that
+	// belong to it would be passed over.
+	ErrOtherIdentity = errors.New("processor: the checkpoint says another group.identity")
 	// ErrLogTruncated means that the delay topic has lost records that were pending.
 	ErrLogTruncated = errors.New("processor: the delay topic has lost pending records")
 	// ErrBeyondLog means that the checkpoint lies above the end of the log, or above where that had ended before it was written on.

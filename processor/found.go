@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 // checkpointOf sorts what can be wrong with a checkpoint.
 func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 	short := f.id.Short()
-	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.Start, Epoch: state.NoEpoch, LowWater: f.bounds.Start, GivenUp: f.bounds.Start,
+	fresh := state.Checkpoint{TopicID: short, Identity: k.cfg.identity(), Offset: f.bounds.Start, Epoch: state.NoEpoch, LowWater: f.bounds.Start, GivenUp: f.bounds.Start,
 		Parsers: pending.Adopting(p.route.Spec(), f.bounds.Start, f.bounds.High)}
 	if f.fetched.Offset < 0 {
 		return k.fromStore(p, fresh, f)
@@ -98,6 +99,9 @@ func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 			"delivers everything that the log holds, with `--to-offset %d` instead it goes on from there", ErrForeignCheckpoint, p.tp, f.fetched.Offset, p.tp.Topic, p.tp.Partition, f.fetched.Offset)
 	case err != nil:
 		return fresh, p.describe("checkpoint of", err)
+	case c.Identity != k.cfg.identity() && c.TopicID == short:
+		return fresh, fmt.Errorf("%w: that of %s says %s, and the group goes by %s: set group.identity to the former, or leave it out where that is group.id; what it has carried or tried again is known by that name",
+			ErrOtherIdentity, p.tp, cmp.Or(c.Identity, k.cfg.Group), k.cfg.Identity)
 	case c.TopicID != short:
 		p.log.Warn("the topic was made anew; its old checkpoint is of no use", "old", fmt.Sprintf("%x", c.TopicID), "new", fmt.Sprintf("%x", short))
 		return fresh, nil
@@ -287,7 +291,7 @@ func (k *kit) bearStart(p *partition, c state.Checkpoint) error {
 
 // mark is what tells the records that this group writes into a partition for itself.
 func (s *shared) mark(tp kafka.TopicPartition, id kafka.TopicID) topics.Mark {
-	return topics.NewMark(id.Short(), s.cfg.Group, tp.Partition)
+	return topics.NewMark(id.Short(), s.cfg.Identity, tp.Partition)
 }
 
 // partitionID is a partition's name in the store.

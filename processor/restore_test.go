@@ -273,6 +273,8 @@ func TestCheckpointOf(t *testing.T) {
 	good := state.Checkpoint{TopicID: testID.Short(), Offset: 50, LowWater: 20}
 	other := good
 	other.TopicID = [4]byte{9}
+	moved := good
+	moved.Identity = "former"
 	metadata := func(c state.Checkpoint) string {
 		md, err := c.Metadata()
 		if err != nil {
@@ -298,6 +300,7 @@ func TestCheckpointOf(t *testing.T) {
 		{name: "set by a tool", offset: 50, bounds: bounds, err: ErrForeignCheckpoint, says: "duewheel checkpoints reset"},
 		{name: "mirrored", offset: 50, metadata: "mm2", bounds: bounds, err: ErrForeignCheckpoint, says: "--to-offset"},
 		{name: "of a later version", offset: 50, metadata: "dw2 t=01020304", bounds: bounds, err: state.ErrUnknownVersion},
+		{name: "of a group in whose place this one is", offset: 50, metadata: metadata(moved), bounds: bounds, err: ErrOtherIdentity, says: "says former, and the group goes by g: set group.identity to the former"},
 		{name: "corrupt", offset: 50, metadata: "dw1 l=x", bounds: bounds, err: state.ErrCorrupt},
 		{name: "above the log", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 10, Stable: 40, High: 49}, err: ErrBeyondLog},
 		{name: "above where the log was cut, though that was written on", offset: 50, metadata: metadata(good), bounds: bounds, ended: 49, err: ErrBeyondLog, says: "from 49 on"},

@@ -36,7 +36,7 @@ type version struct{ name, fields string }
 // versions are those that this release reads, oldest first. What is new is read by one release and written from the next
 // on, so that neighbouring releases always understand each other; doc.go has the rule.
 var versions = []version{
-	{"dw1", "twlxagc"},
+	{"dw1", "twlxagcn"},
 }
 
 // written is the one of them that this release writes.
@@ -72,6 +72,8 @@ type Checkpoint struct {
 	GivenUp   int64   // what lies below this offset is lost, or was given up, and copies of it that lie at or above Offset stand for it; 0: nothing
 	// Parsers tells from which offset on which parser configuration holds, in rising order of From.
 	Parsers []ParserEpoch
+	// Identity is the name by which the group knows what it has written into the topic for itself; empty where that is the name of the group.
+	Identity string
 }
 
 // NoEpoch says that it is not known of which epoch a log was.
@@ -109,6 +111,10 @@ func (c Checkpoint) Metadata() (string, error) {
 	if len(c.Parsers) > 0 {
 		b = append(b, " c="...)
 		b = append(b, ParserList(c.Parsers)...)
+	}
+	if c.Identity != "" {
+		b = append(b, " n="...)
+		b = appendEscaped(b, c.Identity)
 	}
 	if most := len(b) + c.growth(); most > MaxMetadata {
 		return "", fmt.Errorf("%w: it may grow to %d bytes, at most %d; it names %d parser configurations", ErrMetadataTooLong, most, MaxMetadata, len(c.Parsers))
@@ -214,6 +220,10 @@ func (c *Checkpoint) set(name, value string) (err error) {
 		}
 	case "c":
 		c.Parsers, err = parseParsers(value)
+	case "n":
+		if c.Identity, err = unescape(value); err == nil && c.Identity == "" {
+			err = errors.New("it is empty")
+		}
 	default:
 		panic("state: BUG: nothing reads field " + name)
 	}

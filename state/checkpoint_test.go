@@ -65,6 +65,7 @@ func anyCheckpoint() *rapid.Generator[Checkpoint] {
 			LowWater:  rapid.Int64Range(0, offset).Draw(t, "low"),
 			Writer:    rapid.String().Draw(t, "writer"),
 			Appended:  rapid.Bool().Draw(t, "appended"),
+			Identity:  rapid.OneOf(rapid.Just(""), rapid.StringN(1, 20, 60)).Draw(t, "identity"),
 			GivenUp:   rapid.OneOf(rapid.Just[int64](0), rapid.Int64Min(0)).Draw(t, "given up"),
 		}
 		from := int64(-1)
@@ -93,11 +94,11 @@ func TestCheckpointRoundTrip(t *testing.T) {
 func TestMetadataText(t *testing.T) {
 	c := Checkpoint{
 		TopicID: [4]byte{0x1f, 0, 0xab, 0x09}, Offset: 9000, Watermark: Key{1767225605123, 8812}, LowWater: 7001,
-		Writer: "billing team/eu-4f-0", Appended: true, GivenUp: 6500, Parsers: []ParserEpoch{{0, "p1"}, {8000, "p1+300000"}},
+		Writer: "billing team/eu-4f-0", Appended: true, GivenUp: 6500, Parsers: []ParserEpoch{{0, "p1"}, {8000, "p1+300000"}}, Identity: "billing team",
 	}
 	got, err := c.Metadata()
 	must(t, err)
-	want := "dw1 t=1f00ab09 w=1767225605123:8812 l=7001 x=billing%20team%2Feu-4f-0 a=1 g=6500 c=0:p1;8000:p1+300000"
+	want := "dw1 t=1f00ab09 w=1767225605123:8812 l=7001 x=billing%20team%2Feu-4f-0 a=1 g=6500 c=0:p1;8000:p1+300000 n=billing%20team"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -108,7 +109,7 @@ func TestVersions(t *testing.T) {
 	if got, want := Versions(), "reads dw1, writes dw1"; got != want {
 		t.Errorf("got %q, want %q: the rule for changing this is in doc.go", got, want)
 	}
-	values := map[byte]string{'t': "00000000", 'w': "0:0", 'l': "0", 'x': "w", 'a': "1", 'g': "1", 'c': "0:p1"}
+	values := map[byte]string{'t': "00000000", 'w': "0:0", 'l': "0", 'x': "w", 'a': "1", 'g': "1", 'c': "0:p1", 'n': "g"}
 	for _, v := range versions {
 		text := v.name
 		for i := range len(v.fields) {

@@ -62,7 +62,7 @@
 // fields, and a writer's name of 768 bytes. The first word is the version; then come fields in any order,
 // written in this one. Any other field, and any other version, is [ErrUnknownVersion].
 //
-//	dw1 t=1f00ab09 w=1767225605123:8812 l=7001 x=billing-0%404f a=1 g=6500 c=0:p1;8000:p1+300000
+//	dw1 t=1f00ab09 w=1767225605123:8812 l=7001 x=billing-0%404f a=1 g=6500 c=0:p1;8000:p1+300000 n=invoices
 //
 //	t   the first 4 bytes of the topic id, as 8 digits of lower case hex
 //	w   watermark: due in milliseconds, and seq; of a fixed-delay route: when, and up to which offset, the log was seen
@@ -71,6 +71,7 @@
 //	a   1 when records of ours may lie at or above the offset; else absent
 //	g   what lies below this offset was given up, and copies of it may lie at or above the offset that is committed; absent when nothing was
 //	c   parser configurations: the offset from which each holds, in rising order; absent when none is known
+//	n   the name by which the group knows what it has written into the topic for itself, as x; absent where that is the name of the group
 //
 // # Versions
 //

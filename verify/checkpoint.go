@@ -2,6 +2,7 @@ package verify
 
 import (
 	"encoding/hex"
+	"net/url"
 	"strconv"
 	"strings"
 )
@@ -11,9 +12,10 @@ type checkpoint struct {
 	known    bool // one is there, of this topic, and could be read
 	foreign  bool // one is there, and could not be read
 	offset   int64
-	due, seq int64 // the watermark
-	low      int64 // the first offset of what is pending
-	givenUp  int64 // what lies below this offset was given up; 0: nothing
+	due, seq int64  // the watermark
+	low      int64  // the first offset of what is pending
+	identity string // by what name the group goes, where that is not its own
+	givenUp  int64  // what lies below this offset was given up; 0: nothing
 }
 
 // readCheckpoint reads a committed offset with its metadata: "dw1 t=<topic id> w=<due>:<seq> l=<low water> g=<given up> …".
@@ -42,14 +44,15 @@ func readCheckpoint(offset int64, metadata string, topicID [16]byte) checkpoint 
 	if n, err := strconv.ParseInt(seen["g"], 10, 64); err == nil {
 		c.givenUp = n
 	}
+	identity, escape := url.PathUnescape(seen["n"])
 	id, err := hex.DecodeString(seen["t"])
-	if err != nil || len(id) != 4 {
+	if err != nil || escape != nil || len(id) != 4 {
 		return c
 	}
 	if [4]byte(id) != [4]byte(topicID[:4]) {
 		return checkpoint{} // the topic was made anew since, and its new group begins from nothing
 	}
-	c.known, c.foreign = true, false
+	c.known, c.foreign, c.identity = true, false, identity
 	return c
 }
 

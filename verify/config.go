@@ -23,6 +23,8 @@ type Config struct {
 	Routes []check.Route
 	// Group is the consumer group. Empty: no checkpoint says what is resolved, and nothing is missing, only overdue.
 	Group string
+	// Identity is the name by which the group knows what it has written into delay topics for itself, where no checkpoint says that. Empty: Group.
+	Identity string
 	// AtLeastOnce counts what arrives twice without calling it a fault.
 	AtLeastOnce bool
 	// Skew is how early a record may be. Defaults to a second, as max_clock_skew of a processor.

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -41,7 +42,7 @@ func New(config Config, opts ...kgo.Opt) (*Verifier, error) {
 	v.config.Routes = slices.Clone(config.Routes)
 	for i := range v.config.Routes {
 		r := &v.config.Routes[i]
-		r.Group = config.Group
+		r.Group = cmp.Or(config.Identity, config.Group)
 		v.deliveries.know(r)
 		if r.DeadLetter == "" {
 			r.DeadLetter = r.Topic + ".dead"
@@ -56,7 +57,7 @@ func New(config Config, opts ...kgo.Opt) (*Verifier, error) {
 		}
 	}
 	v.seen = newSurvey(v.config.Routes)
-	if _, err := v.newChecker(); err != nil { // for its judgement
+	if _, err := v.newChecker(nil); err != nil { // for its judgement
 		return nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())
@@ -92,10 +93,16 @@ func (v *Verifier) Close() {
 	v.arrivals.close()
 }
 
-func (v *Verifier) newChecker() (*check.Checker, error) {
+// newChecker makes what judges. The group goes by the name that its checkpoints say.
+func (v *Verifier) newChecker(checkpoints map[place]checkpoint) (*check.Checker, error) {
 	routes := slices.Clone(v.config.Routes)
 	for i := range routes {
 		routes[i].TopicID, routes[i].Unseen = v.ids[routes[i].Topic], v.seen.away[routes[i].Topic] != nil
+		for at, c := range checkpoints {
+			if at.topic == routes[i].Topic && c.known {
+				routes[i].Group = cmp.Or(c.identity, v.config.Group)
+			}
+		}
 	}
 	return check.New(check.Config{
 		Routes: routes, AllowDoubles: v.config.AtLeastOnce, Skew: v.config.Skew, Late: v.config.Late, InTime: v.config.InTime, Keep: v.config.Keep, Survey: v.seen,
@@ -108,8 +115,11 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	if v.checker == nil {
-		var err error
-		if v.checker, err = v.newChecker(); err != nil {
+		checkpoints, err := v.fetchCheckpoints(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if v.checker, err = v.newChecker(checkpoints); err != nil {
 			return nil, err
 		}
 	}

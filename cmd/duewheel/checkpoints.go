@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
 )
@@ -31,6 +32,7 @@ type checkpointRow struct {
 	Appended     bool     `json:"appended,omitempty"`
 	GivenUp      int64    `json:"given_up,omitempty"` // what lies below this offset was given up, and copies of it may lie at or above Offset
 	Parsers      []string `json:"parsers,omitempty"`  // <from>:<spec>
+	Identity     string   `json:"identity,omitempty"` // by what name the group goes, where that is not its own
 
 	LogStart int64  `json:"log_start"` // with log_end and behind: -1 where the log cannot be asked
 	LogEnd   int64  `json:"log_end"`
@@ -71,12 +73,17 @@ low water from which a replay begins. It reads only, and disturbs nothing.`,
 	}
 	jsonFlag(cmd.Flags(), &asJSON)
 	cmd.Flags().StringSliceVarP(&only, "topic", "t", nil, "only these delay `topics`")
-	cmd.AddCommand(newResetCommand(f))
+	cmd.AddCommand(newResetCommand(f), newMoveCommand(f))
 	return cmd
 }
 
 // withGroup calls fn with an admin client and settings that name a group.
 func withGroup(ctx context.Context, f *flags, fn func(*kadm.Client, settings) error) error {
+	return withClient(ctx, f, func(cl *kgo.Client, s settings) error { return fn(kadm.NewClient(cl), s) })
+}
+
+// withClient is withGroup with a client.
+func withClient(ctx context.Context, f *flags, fn func(*kgo.Client, settings) error) error {
 	cl, s, err := f.connect()
 	if err != nil {
 		return err
@@ -88,7 +95,7 @@ func withGroup(ctx context.Context, f *flags, fn func(*kadm.Client, settings) er
 	if err := reach(ctx, cl, s.Brokers); err != nil {
 		return err
 	}
-	return fn(kadm.NewClient(cl), s)
+	return fn(cl, s)
 }
 
 var errNoGroup = errors.New("group.id is missing: give it in the file, as " + envName("group.id") + " or with -g")
@@ -279,7 +286,7 @@ func (r *checkpointRow) judge(c kadm.OffsetResponse, ok bool, id kadm.TopicID) {
 	}
 	r.checkpoint = &checkpoint
 	r.WatermarkDue, r.WatermarkSeq = checkpoint.Watermark.Due, checkpoint.Watermark.Seq
-	r.LowWater, r.Writer, r.Appended, r.GivenUp = checkpoint.LowWater, checkpoint.Writer, checkpoint.Appended, checkpoint.GivenUp
+	r.LowWater, r.Writer, r.Appended, r.GivenUp, r.Identity = checkpoint.LowWater, checkpoint.Writer, checkpoint.Appended, checkpoint.GivenUp, checkpoint.Identity
 	for _, p := range checkpoint.Parsers {
 		r.Parsers = append(r.Parsers, fmt.Sprintf("%d:%s", p.From, p.Spec))
 	}

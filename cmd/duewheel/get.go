@@ -271,7 +271,7 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 	}
 	r := one.record
 	var readings []topics.Meaning
-	mark := v.mark(one.got)
+	mark := one.got.Mark()
 	parser := topics.ParserOf(one.got.Parser(r.Offset), r.Headers, r.Offset, &mark)
 	state, text := v.says(one)
 	row := recordRow{Topic: one.got.Topic, Partition: one.got.TopicPartition.Partition, Offset: r.Offset, State: state, Says: text, Due: one.fate.Due, Timestamp: r.Timestamp.UnixMilli(),

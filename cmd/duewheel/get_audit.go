@@ -80,7 +80,7 @@ func (v auditing) lookUp(ctx context.Context, topic string, one *foundRecord, un
 		return
 	}
 	since, asked := one.record.Timestamp, name.Due
-	if _, as, is := v.mark(one.got).Written(one.record.Headers, one.record.Offset); is { // it stands for a request, which is told of
+	if _, as, is := one.got.Mark().Written(one.record.Headers, one.record.Offset); is { // it stands for a request, which is told of
 		first := foundRecord{got: one.got, fate: ahead.Fate{Found: ahead.Found{Offset: as.Origin.Offset, Due: as.Origin.Due}}}
 		name, since = v.handleOf(&first), time.UnixMilli(max(as.Origin.Timestamp, 0))
 		asked = as.Origin.Due

@@ -185,7 +185,7 @@ func (v *view) expired(one *foundRecord) *topics.Refusal {
 // asked is what a record that was found asks for.
 func (v *view) asked(one *foundRecord) (topics.Request, error) {
 	r := one.record
-	return one.got.Parser(r.Offset).Parse(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got))
+	return one.got.Parser(r.Offset).Parse(r.Headers, topics.StampOf(r), r.Offset, one.got.Mark())
 }
 
 // removedError says that a record lay before the beginning of its log, and that no copy of it was found.
@@ -266,7 +266,7 @@ func (v *view) fill(ctx context.Context, one *foundRecord, offset int64) error {
 
 // asWritten is the record that a carried copy stands for, as it was first; of any other record, that itself.
 func (v *view) asWritten(got *ahead.Looked, r *kgo.Record) *kgo.Record {
-	written, c, is := v.mark(got).StandsFor(got.Parser(r.Offset), r.Headers, r.Offset)
+	written, c, is := got.Mark().StandsFor(got.Parser(r.Offset), r.Headers, r.Offset)
 	if !is {
 		return r
 	}
@@ -286,10 +286,6 @@ func (v *view) fillBy(ctx context.Context, one *foundRecord) error {
 // handleOf is the handle of a record that was found.
 func (v *view) handleOf(one *foundRecord) topics.Handle {
 	h := topics.Handle{Partition: one.got.TopicPartition.Partition, Offset: one.fate.Offset, Due: one.fate.Due}
-	h.Due -= one.got.Parser(h.Offset).Jitter(v.mark(one.got), h.Offset)
+	h.Due -= one.got.Parser(h.Offset).Jitter(one.got.Mark(), h.Offset)
 	return h
-}
-
-func (v *view) mark(got *ahead.Looked) topics.Mark {
-	return topics.NewMark(got.ID.Short(), v.Group, got.TopicPartition.Partition)
 }

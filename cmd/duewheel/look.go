@@ -178,7 +178,7 @@ func (f *flags) withView(ctx context.Context, asked []string, only []int, stderr
 	filled := s
 	setting.Fill(&filled)
 	v := &view{cl: cl, settings: s, routes: map[string]*topics.Route{}, stderr: stderr}
-	v.Looker = &ahead.Looker{Client: cl, Group: s.Group, Skew: filled.MaxClockSkew, Now: wallClock(), Route: func(topic string) *topics.Route { return v.routes[topic] }}
+	v.Looker = &ahead.Looker{Client: cl, Group: s.Group, Identity: s.Identity, Skew: filled.MaxClockSkew, Now: wallClock(), Route: func(topic string) *topics.Route { return v.routes[topic] }}
 	if err := v.open(ctx, asked, only); err != nil {
 		return err
 	}

@@ -346,7 +346,7 @@ func (v *view) rows(ctx context.Context, all []*ahead.Looked, window []spot, ren
 // row is what is shown of a record.
 func (v *view) row(got *ahead.Looked, r *kgo.Record, at spot) *pendingRow {
 	row := &pendingRow{Topic: got.Topic, Partition: got.TopicPartition.Partition, Offset: at.offset, Due: at.due, Timestamp: r.Timestamp.UnixMilli(), Size: ahead.SizeOf(r), State: stateOf(at, v.Now)}
-	parser, mark := got.Parser(at.offset), topics.NewMark(got.ID.Short(), v.Group, row.Partition)
+	parser, mark := got.Parser(at.offset), got.Mark()
 	row.Handle = topics.Handle{Partition: row.Partition, Offset: at.offset, Due: at.key - parser.Jitter(mark, at.offset)}.String()
 	var q topics.Request
 	if parser.Again(&q, r.Headers, topics.StampOf(r), at.key, at.offset, &mark) == nil {

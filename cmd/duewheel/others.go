@@ -37,7 +37,7 @@ func otherGroups(ctx context.Context, cl *kgo.Client, s settings, want topics.Ex
 		for _, topic := range names {
 			ofThis := func(c state.Checkpoint) bool { id := ids[topic]; return c.TopicID == [4]byte(id[:4]) }
 			if n := checkpointsIn(readers.Committed[group][topic], ofThis); n > 0 {
-				problems = append(problems, anotherGroup(readers.Listed[group], topic, n))
+				problems = append(problems, anotherGroup(readers.Listed[group], s, topic, n))
 			}
 		}
 	}
@@ -81,7 +81,16 @@ func checkpointsIn(committed map[int32]kadm.OffsetResponse, counts func(state.Ch
 	return n
 }
 
-func anotherGroup(g kadm.ListedGroup, topic string, partitions int) topics.Problem {
+func anotherGroup(g kadm.ListedGroup, s settings, topic string, partitions int) topics.Problem {
+	if g.Group == s.Identity {
+		return topics.Problem{
+			Severity: topics.Error,
+			Topic:    topic,
+			What:     fmt.Sprintf("group %s (%s), in whose place this one is by its group.identity, has checkpoints on %d partitions of it", g.Group, g.State, partitions),
+			Why:      "what one of both writes into the topic for itself the other one takes for its own, so what one has delivered the other may lose, and what both read arrives twice",
+			Mend:     fmt.Sprintf("stop both, and duewheel checkpoints move --from %q", g.Group),
+		}
+	}
 	return topics.Problem{
 		Severity: topics.Warning,
 		Topic:    topic,

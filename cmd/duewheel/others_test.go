@@ -43,6 +43,10 @@ func TestOtherGroups(t *testing.T) {
 	if out := check("mine"); !strings.Contains(out, "warning: delays: "+warning) || !strings.Contains(out, `mend: if it is not meant: stop it, and kafka-consumer-groups.sh --delete --group "g"`) {
 		t.Errorf("check does not tell of the other group:\n%s", out)
 	}
+	if out, err := command(t, "", "topics", "check", "-c", config("mine, identity: g")); err == nil || !strings.Contains(out, "error: delays: group g (Empty), in whose place this one is by its group.identity, has checkpoints on 2 partitions of it") ||
+		!strings.Contains(out, `duewheel checkpoints move --from "g"`) {
+		t.Errorf("check does not tell that the checkpoints were not moved: %v\n%s", err, out)
+	}
 	if out := check("g"); strings.Contains(out, "has checkpoints") {
 		t.Errorf("a group is warned of itself:\n%s", out)
 	}

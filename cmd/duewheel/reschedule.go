@@ -137,7 +137,7 @@ func (v *view) onlyOne(name string, found []*foundRecord) (*foundRecord, error) 
 
 // replacement is the record that takes the place of another one. It asks for the same by our own headers, whichever the other one asks by.
 func (o *rescheduling) replacement(v *view, one *foundRecord) (*kgo.Record, error) {
-	r, mark, reader := one.record, v.mark(one.got), one.got.Parser(one.got.Bounds.High)
+	r, mark, reader := one.record, one.got.Mark(), one.got.Parser(one.got.Bounds.High)
 	parser := topics.ParserOf(one.got.Parser(r.Offset), r.Headers, r.Offset, &mark)
 	var q topics.Request
 	err := parser.Again(&q, r.Headers, topics.StampOf(r), one.fate.Due, r.Offset, &mark)
@@ -168,7 +168,7 @@ func (o *rescheduling) replacement(v *view, one *foundRecord) (*kgo.Record, erro
 // asksForTheSame judges a replacement as a replica will: it takes the place of one record, and differs in nothing but when it is due.
 func (v *view) asksForTheSame(one *foundRecord, q *topics.Request, as *kgo.Record) error {
 	high := one.got.Bounds.High
-	again, err := one.got.Parser(high).Parse(as.Headers, topics.StampOf(as), high, v.mark(one.got))
+	again, err := one.got.Parser(high).Parse(as.Headers, topics.StampOf(as), high, one.got.Mark())
 	if err != nil {
 		return fmt.Errorf("with that time it would be dead-lettered: %w", err)
 	}

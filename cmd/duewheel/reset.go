@@ -98,7 +98,7 @@ func (r *resetting) run(ctx context.Context, adm *kadm.Client, s settings, stdou
 		if !r.toBeginning {
 			at = r.toOffset
 		}
-		metadata, err := row.resetTo(at, details[r.topic].ID, s.Routes).Metadata()
+		metadata, err := row.resetTo(at, details[r.topic].ID, s).Metadata()
 		if err != nil {
 			return fmt.Errorf("checkpoint of %s/%d: %w", row.Topic, row.Partition, err)
 		}
@@ -113,14 +113,10 @@ func (r *resetting) run(ctx context.Context, adm *kadm.Client, s settings, stdou
 
 // commitReset writes the checkpoints, and prints for each partition what it was and is.
 func commitReset(ctx context.Context, adm *kadm.Client, group string, rows []checkpointRow, offsets kadm.Offsets, stdout io.Writer) error {
-	done, err := adm.CommitOffsets(ctx, group, offsets)
-	if err != nil {
-		return askOfGroup("Read", fmt.Errorf("commit offsets of group %s: %w", group, err), group)
+	if err := commitAll(ctx, adm, group, offsets); err != nil {
+		return err
 	}
 	for _, row := range rows {
-		if o, _ := done.Lookup(row.Topic, row.Partition); o.Err != nil {
-			return askOfGroup("Read", fmt.Errorf("commit offset of %s/%d: %w", row.Topic, row.Partition, o.Err), group)
-		}
 		was := "nothing"
 		if row.Offset != nil {
 			was = fmt.Sprint(*row.Offset)
@@ -165,7 +161,7 @@ func (r *resetting) choose(rows []checkpointRow) ([]checkpointRow, error) {
 // resetTo says: all below offset is done with, nothing at or above it is. Records of ours, written
 // before the reset, may lie above it, also copies of what lies below. A writer that was known stays named, so that the next owner
 // can abort what it left open.
-func (r *checkpointRow) resetTo(offset int64, id kadm.TopicID, routes []routeSettings) state.Checkpoint {
+func (r *checkpointRow) resetTo(offset int64, id kadm.TopicID, s settings) state.Checkpoint {
 	c := state.Checkpoint{
 		TopicID:  [4]byte(id[:4]),
 		Offset:   offset,
@@ -173,8 +169,9 @@ func (r *checkpointRow) resetTo(offset int64, id kadm.TopicID, routes []routeSet
 		Writer:   r.Writer,
 		Appended: true,
 		GivenUp:  offset,
+		Identity: r.identity(s),
 	}
-	for _, route := range routes {
+	for _, route := range s.Routes {
 		if route.Topic == r.Topic {
 			made := route.route()
 			c.Parsers = []state.ParserEpoch{{From: offset, Spec: made.Spec()}}
@@ -184,6 +181,17 @@ func (r *checkpointRow) resetTo(offset int64, id kadm.TopicID, routes []routeSet
 		}
 	}
 	return c
+}
+
+// identity is by what name the group goes in the partition, where that is not its own.
+func (r *checkpointRow) identity(s settings) string {
+	switch {
+	case r.checkpoint != nil:
+		return r.checkpoint.Identity
+	case s.Identity == s.Group:
+		return ""
+	}
+	return s.Identity
 }
 
 // mustBeEmpty returns an error while the group has members. Groups of both protocols are asked for.

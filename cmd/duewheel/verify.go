@@ -105,7 +105,7 @@ func askToLook(err error) error {
 
 // config reads flags and settings. The error names everything that is wrong with them.
 func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verify.Config, error) {
-	c := verify.Config{Group: s.Group, AtLeastOnce: s.Guarantee == processor.AtLeastOnce, Skew: s.MaxClockSkew, Grace: o.grace, Late: o.late, InTime: o.heard, Keep: o.show, AllTargets: o.allTargets}
+	c := verify.Config{Group: s.Group, Identity: s.Identity, AtLeastOnce: s.Guarantee == processor.AtLeastOnce, Skew: s.MaxClockSkew, Grace: o.grace, Late: o.late, InTime: o.heard, Keep: o.show, AllTargets: o.allTargets}
 	errs := []error{checkOutput(o.output), notEmpty(cmd, "from", "to", "route", "listen")}
 	if s.Group == "" && !s.isUnread("group.id") {
 		errs = append(errs, errNoGroup)

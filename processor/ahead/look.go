@@ -1,6 +1,7 @@
 package ahead
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,10 +29,11 @@ var (
 
 // Looker looks at partitions of delay topics as one group has them. It may be used by many goroutines.
 type Looker struct {
-	Client *kgo.Client
-	Group  string
-	Skew   time.Duration // clocks may differ by this much
-	Now    time.Time
+	Client   *kgo.Client
+	Group    string
+	Identity string        // what the group goes by where it has no checkpoint that says so; empty: its name
+	Skew     time.Duration // clocks may differ by this much
+	Now      time.Time
 	// Route is what the configuration says of a topic; nil: nothing.
 	Route func(topic string) *topics.Route
 	// Chosen is as in Env.
@@ -65,6 +67,8 @@ type Looked struct {
 	Stopped bool  // there was enough before the end
 	Open    bool  // a transaction was open for long: what lies in it or behind it was not read, and may be of the checkpoint
 	ReadTo  int64
+
+	identity string
 }
 
 const (
@@ -93,7 +97,7 @@ func settled(tp kafka.TopicPartition, try func() (*Looked, error)) (*Looked, err
 
 // place makes a partition of its checkpoint.
 func (l *Looker) place(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, until time.Time) (*Looked, state.Checkpoint, error) {
-	got := &Looked{TopicPartition: tp, ID: id}
+	got := &Looked{TopicPartition: tp, ID: id, identity: cmp.Or(l.Identity, l.Group)}
 	c, err := l.checkpoint(ctx, got, until)
 	if err != nil {
 		return nil, c, err
@@ -185,7 +189,7 @@ func (l *Looker) trace(ctx context.Context, tp kafka.TopicPartition, id kafka.To
 }
 
 func (l *Looker) env(got *Looked) Env {
-	env := Env{Mark: topics.NewMark(got.ID.Short(), l.Group, got.TopicPartition.Partition), Skew: l.Skew.Milliseconds(), Now: l.Now.UnixMilli(), Chosen: l.Chosen, Watch: l.Watch}
+	env := Env{Mark: got.Mark(), Skew: l.Skew.Milliseconds(), Now: l.Now.UnixMilli(), Chosen: l.Chosen, Watch: l.Watch}
 	if l.Route != nil {
 		env.Route = l.Route(got.Topic)
 	}
@@ -238,7 +242,13 @@ func (l *Looker) checkpoint(ctx context.Context, got *Looked, until time.Time) (
 		got.Lost = true
 		c.LowWater, c.Offset = start, max(c.Offset, start)
 	}
+	got.identity = cmp.Or(c.Identity, l.Group)
 	return c, nil
+}
+
+// Mark is that of what the group writes into the partition for itself.
+func (l *Looked) Mark() topics.Mark {
+	return topics.NewMark(l.ID.Short(), l.identity, l.TopicPartition.Partition)
 }
 
 // lowWaterOf is that of a checkpoint; -1 where none can be read.

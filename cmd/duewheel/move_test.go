@@ -1,0 +1,189 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// twoCheckpoints are those of group g in two partitions; it has read another topic, too.
+func twoCheckpoints(t *testing.T) (*kfake.Cluster, string) {
+	t.Helper()
+	c, addr := cluster(t, map[string]int32{"delays": 2, "notes": 1})
+	fill(t, addr, "delays", 2, 6)
+	for p := range int32(2) {
+		commit(t, addr, "delays", p, 4, metadataOf(t, c, "delays", 3))
+	}
+	commit(t, addr, "notes", 0, 0, "")
+	return c, addr
+}
+
+func move(t *testing.T, addr, from, to string, more ...string) (string, error) {
+	t.Helper()
+	return command(t, "", append([]string{"checkpoints", "move", "-b", addr, "--from", from, "-g", to}, more...)...)
+}
+
+const bothMoved = "delays/0: goes on from 4\ndelays/1: goes on from 4\n"
+
+func TestMove(t *testing.T) {
+	_, addr := twoCheckpoints(t)
+	is := func(group, identity string) {
+		t.Helper()
+		for p, r := range rowsOf(t, addr, "-g", group) {
+			if r.Problem != "" || r.Offset == nil || *r.Offset != 4 || r.LowWater != 3 || r.WatermarkSeq != 2 || r.Writer != "g-abc-0" || r.Identity != identity || !slices.Equal(r.Parsers, []string{"0:p1"}) {
+				t.Errorf("partition %d of group %s: %+v", p, group, r)
+			}
+		}
+	}
+	for _, s := range []struct{ from, to, says, identity string }{
+		{"g", "h", "group.identity: g\nis what the configuration of group h must say before it is started\n", "g"},
+		{"h", "i", "group.identity: g\nis what the configuration of group i must say before it is started\n", "g"},
+		{"i", "g", "group g goes by its own name: its configuration must not say group.identity\n", ""},
+	} {
+		if out, err := move(t, addr, s.from, s.to); err != nil || out != bothMoved+s.says {
+			t.Fatalf("printed %s, %v", out, err)
+		}
+		is(s.to, s.identity)
+		if r := rowsOf(t, addr, "-g", s.from)[0]; r.Offset != nil {
+			t.Errorf("group %s has a checkpoint still: %+v", s.from, r)
+		}
+	}
+	got, err := kadm.NewClient(client(t, addr)).FetchOffsets(t.Context(), "g")
+	if o, ok := got.Lookup("notes", 0); err != nil || !ok || o.At != 0 {
+		t.Errorf("what is no checkpoint: %+v, %v", o, err)
+	}
+}
+
+func TestMoveInVain(t *testing.T) {
+	c, addr := twoCheckpoints(t)
+	for _, s := range []struct {
+		name, from, to, want string
+		more                 []string
+	}{
+		{"from nowhere", "", "h", "the checkpoints of which group? Give it with --from", nil},
+		{"to itself", "g", "g", "--from g is the group itself", nil},
+		{"of a group that is not there", "nobody", "h", "group nobody has no checkpoint", nil},
+		{"of a topic that it has not read", "g", "h", "group g has no checkpoint of others", []string{"-t", "others"}},
+		{"of what is no checkpoint", "g", "h", "checkpoint of notes/0 in group g: state: commit metadata is not ours", []string{"-t", "notes"}},
+	} {
+		if _, err := move(t, addr, s.from, s.to, s.more...); errText(err) != s.want {
+			t.Errorf("%s: %v\nwant %s", s.name, err, s.want)
+		}
+	}
+	o := kadm.Offsets{}
+	o.Add(kadm.Offset{Topic: "delays", Partition: 1, At: 5, LeaderEpoch: -1, Metadata: metadataOf(t, c, "delays", 3)})
+	if err := kadm.NewClient(client(t, addr)).CommitAllOffsets(t.Context(), "h", o); err != nil {
+		t.Fatal(err)
+	}
+	want := "group h has a checkpoint of delays/1 of its own, at 5: it has read that topic; only a group that has not can take the place of another one"
+	if _, err := move(t, addr, "g", "h"); errText(err) != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+	if r := rowsOf(t, addr)[0]; r.Offset == nil {
+		t.Error("it has taken away a checkpoint all the same")
+	}
+}
+
+// A move that was interrupted goes on when it is run again.
+func TestMoveAgain(t *testing.T) {
+	c, addr := twoCheckpoints(t)
+	c.ControlKey(int16(kmsg.OffsetDelete), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		resp := kreq.ResponseKind().(*kmsg.OffsetDeleteResponse)
+		resp.ErrorCode = kerr.GroupAuthorizationFailed.Code
+		return resp, nil, true
+	})
+	if _, err := move(t, addr, "g", "h"); err == nil || !strings.HasPrefix(err.Error(), "the checkpoints were moved, and group g has them still, so it must not be started again; delete them: ") ||
+		!strings.Contains(err.Error(), "right to Delete the group g") {
+		t.Errorf("got %v", err)
+	}
+	if out, err := move(t, addr, "g", "h"); err != nil || !strings.HasPrefix(out, bothMoved) {
+		t.Fatalf("printed %s, %v", out, err)
+	}
+	if r := rowsOf(t, addr)[0]; r.Offset != nil {
+		t.Errorf("group g has a checkpoint still: %+v", r)
+	}
+}
+
+// What a transaction holds comes to the group that it began in, so it is ended before anything is moved.
+func TestMoveEndsWhatIsOpen(t *testing.T) {
+	c, addr := twoCheckpoints(t)
+	var fenced []string
+	c.ControlKey(int16(kmsg.InitProducerID), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		fenced = append(fenced, *kreq.(*kmsg.InitProducerIDRequest).TransactionalID)
+		return nil, nil, false
+	})
+	c.ControlKey(int16(kmsg.OffsetFetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req := kreq.(*kmsg.OffsetFetchRequest)
+		if !req.RequireStable || len(fenced) > 0 {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+		p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+		p.Partition, p.Offset, p.ErrorCode = 1, -1, kerr.UnstableOffsetCommit.Code
+		topic := kmsg.NewOffsetFetchResponseGroupTopic()
+		topic.Topic, topic.TopicID = "delays", c.TopicInfo("delays").TopicID
+		topic.Partitions = append(topic.Partitions, p)
+		g := kmsg.NewOffsetFetchResponseGroup()
+		g.Group, g.Topics = "g", append(g.Topics, topic)
+		resp.Groups = append(resp.Groups, g)
+		return resp, nil, true
+	})
+	if out, err := move(t, addr, "g", "h"); err != nil || !strings.Contains(out, bothMoved) {
+		t.Fatalf("printed %s, %v", out, err)
+	}
+	slices.Sort(fenced)
+	if want := "g-abc-0-0 g-abc-0-1 g-abc-0-2 g-abc-0-3 g-abc-0-4 g-abc-0-5 g-abc-0-6 g-abc-0-7"; strings.Join(fenced, " ") != want {
+		t.Errorf("fenced %v\nwant %s", fenced, want)
+	}
+}
+
+// What the group has carried by its former name is its own for those who look, and for the processor, whose former name its configuration says.
+func TestLookAfterAMove(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1, "delays.dead": 1})
+	keepShortly(t, addr, "delays")
+	out, err := command(t, "", "produce", "-b", addr, "-g", "g", "-t", "delays", "--to", "orders", "--for", "1h", "-v", "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle := strings.TrimSpace(out[strings.LastIndex(out, " "):])
+	stop, _ := start(t, addr, t.TempDir(), "-X", "near_window=1s")
+	outlive(t, c, addr, "delays", 1)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := move(t, addr, "g", "h"); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(args ...string) string {
+		t.Helper()
+		out, err := command(t, "", append(args, "-b", addr, "-g", "h")...)
+		if err != nil {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+		return out
+	}
+	if list := ask("ls", "-t", "delays", "-o", "json"); strings.Count(list, "\n") != 1 || !strings.Contains(list, `"handle":"`+handle+`"`) {
+		t.Errorf("pending is\n%s", list)
+	}
+	if got := ask("get", handle, "-t", "delays"); !strings.Contains(got, "pending, due") || strings.Contains(got, "delay-seq") {
+		t.Errorf("it is shown so:\n%s", got)
+	}
+	if got := ask("verify", "-X", "routes[0].topic=delays", "-X", "routes[0].targets.allow=orders", "-o", "json"); !strings.Contains(got, `"pending":1`) {
+		t.Errorf("verify says\n%s", got)
+	}
+	stop, _ = start(t, addr, t.TempDir(), "-X", "near_window=1s", "-g", "h", "-X", "group.identity=g")
+	ask("deliver-now", handle, "-t", "delays")
+	if r := fetch(t, addr, "orders", 1)[0]; string(r.Value) != "first" {
+		t.Errorf("delivered was %s", r.Value)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
