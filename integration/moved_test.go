@@ -36,7 +36,7 @@ func TestGroupTakesThePlaceOfAnother(t *testing.T) {
 		requests = append(requests, p.request(due+i))
 	}
 	for i, r := range requests {
-		p.carry(r, topics.Copy{Seq: r.Offset, Due: due + int64(i), Timestamp: r.Timestamp.UnixMilli()})
+		p.carry(r, due+int64(i))
 	}
 	low := requests[carried-1].Offset + 1
 	eventually(t, func() string {

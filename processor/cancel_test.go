@@ -16,7 +16,6 @@ import (
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/processor/turn"
-	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -384,23 +383,5 @@ func TestCancelsForAllKnowHowMany(t *testing.T) {
 	parts, left, _ := s.share([]*partition{p}, testNow, batch{records: 7, bytes: anyBytes})
 	if len(parts) != 1 || len(parts[0].Items) != 2 || left.records != 1 {
 		t.Errorf("taken are %+v, with room for %d more records", parts, left.records)
-	}
-}
-
-// A cancel that another group has passed on, and that counts here, is not dead-lettered where it is in vain: that group has answered it.
-func TestInheritedCancelIsSilent(t *testing.T) {
-	l := testLane(t)
-	id := [4]byte{1, 2, 3, 4}
-	spec := mustRoute(l.cfg.Routes[0]).Spec()
-	p, err := l.assign(state.Checkpoint{TopicID: id, Offset: 10, LowWater: 10, GivenUp: 10, Parsers: pending.Adopting(spec, 10, 20)}, 10, 20, 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pt := p.part(pending.Carrying{Partition: p.Partition}.Take(func(func(topics.Copy) bool) {}))
-	name := topics.Handle{Partition: testTP.Partition, Offset: 12, Due: testNow}.String()
-	for group, want := range map[string]bool{"others": true, l.cfg.Group: false} {
-		rec := pending.Record{Offset: 15}
-		rec.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}, topics.NewMark(id, group, testTP.Partition), 7, 70, testNow, nil)
-		equal(t, "a cancel that "+group+" has passed on is silent", pt.Silent(&pending.Item{}, &rec), want)
 	}
 }

@@ -87,8 +87,7 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 // checkpointOf sorts what can be wrong with a checkpoint.
 func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 	short := f.id.Short()
-	fresh := state.Checkpoint{TopicID: short, Identity: k.cfg.identity(), Offset: f.bounds.Start, Epoch: state.NoEpoch, LowWater: f.bounds.Start, GivenUp: f.bounds.Start,
-		Parsers: pending.Adopting(p.route.Spec(), f.bounds.Start, f.bounds.High)}
+	fresh := state.Checkpoint{TopicID: short, Identity: k.cfg.identity(), Offset: f.bounds.Start, Epoch: state.NoEpoch, LowWater: f.bounds.Start, GivenUp: f.bounds.Start}
 	if f.fetched.Offset < 0 {
 		return k.fromStore(p, fresh, f)
 	}

@@ -50,6 +50,9 @@ func (in *intake) accept(r *kgo.Record, now int64) error {
 	if a.Asks {
 		in.requested.Observe(a.Delay)
 	}
+	if a.Missed != "" {
+		in.p.missed, in.p.missedBy = in.p.missed+1, a.Missed
+	}
 	if a.Unparsed != nil {
 		in.counters.refused.add(string(a.Unparsed.Code), 1)
 	}

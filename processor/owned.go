@@ -52,6 +52,8 @@ type partition struct {
 	askAgain   time.Time     // before that it is not asked for: it was in vain
 	readAt     time.Time     // when something was last read
 	liveAfter  time.Duration // from since until it was live
+	missed     int64         // records of another group, which has pending what is given up here (pending.Accepted)
+	missedBy   string        // the last such group
 	liveAt     time.Time
 	answeredAt time.Time // when a turn was last answered that happened
 	waitsSince time.Time // since when nothing was, although there is something to do

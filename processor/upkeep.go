@@ -45,9 +45,19 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64, room bool) {
 		p.publish(now, &l.kit) // a takeover shows at once, and not with the next tidying
 		l.log.Info("partition is live", "topic", p.tp.Topic, "partition", p.tp.Partition,
 			"pending", p.Pending(), "position", p.Marks().Position, "after", p.liveAfter.Round(time.Millisecond))
+		tellMissed(p)
 		l.events.tell(Event{Kind: EventLive}, p.tp)
 	}
 	l.ends.ask(ctx, ask)
+}
+
+// tellMissed says what other groups had carried or tried again of what was gone when this group began: they deliver it, and this one does not.
+func tellMissed(p *partition) {
+	if p.missed > 0 {
+		p.log.Warn("another group has carried requests that left this topic before this group began, or were given up: this one does not deliver them. "+
+			"Where it is to take the place of that one: docs/operations.md#another-name-for-a-group", "records", p.missed, "group", p.missedBy)
+		p.missed = 0
+	}
 }
 
 // endIsFresh reports whether the end of the log was asked for a moment ago. Where the brokers, or the way to them, are so slow that no answer is that young, it

@@ -8,11 +8,10 @@ import (
 
 // Copy is what a carried copy says of the record that it stands for.
 type Copy struct {
-	Seq       int64  // the offset at which that was first accepted
-	Due       int64  // ms since the epoch, with the jitter of its route
-	Timestamp int64  // of that, in ms since the epoch; -1 when it has none
-	From      int64  // the offset that it was copied from: Seq, or that of an earlier copy
-	Names     string // NamesOf the parser that has read it: for a group that adopts it, since this one knows that by its offset
+	Seq       int64 // the offset at which that was first accepted
+	Due       int64 // ms since the epoch, with the jitter of its route
+	Timestamp int64 // of that, in ms since the epoch; -1 when it has none
+	From      int64 // the offset that it was copied from: Seq, or that of an earlier copy
 }
 
 // AppendCopy appends to dst the headers of a carried copy: in, which is the record as it was first written (Mark.Copied), and two headers
@@ -21,7 +20,6 @@ func AppendCopy(dst, in []kgo.RecordHeader, m Mark, c Copy, buf []byte) ([]kgo.R
 	w := writer{headers: append(dst, in...), buf: buf}
 	start := len(w.buf)
 	w.buf = m.appendTo(w.buf, c.Seq, c.Due, max(c.Timestamp, -1))
-	w.names(c.Names)
 	w.take(HeaderSeq, start)
 	start = len(w.buf)
 	w.buf = strconv.AppendInt(w.buf, c.From, 10)
@@ -39,11 +37,10 @@ func (m Mark) Copied(headers []kgo.RecordHeader, offset int64) (written []kgo.Re
 	who, rest := m.author(headers[last-1].Value)
 	var n [3]int64
 	var from [1]int64
-	numbers, names := cutNames(rest)
-	if who != thisGroup || !parseNumbers(numbers, n[:]) || !parseNumbers(headers[last].Value, from[:]) {
+	if who != thisGroup || !parseNumbers(rest, n[:]) || !parseNumbers(headers[last].Value, from[:]) {
 		return headers, c, false
 	}
-	c = Copy{Seq: n[0], Due: n[1], Timestamp: n[2], From: from[0], Names: names}
+	c = Copy{Seq: n[0], Due: n[1], Timestamp: n[2], From: from[0]}
 	if c.Seq < 0 || c.From < c.Seq || c.From >= offset || c.Due < 1 || c.Due > maxDueMillis {
 		return headers, Copy{}, false // made up: it does not look back, or at no instant
 	}

@@ -156,8 +156,7 @@
 // The topic id is the first four bytes in hex; the group is escaped as in a URL's
 // query. A value with another topic id or partition, or with an offset at or above
 // the record's own, is not ours: topics are mirrored and made anew, and records
-// copied. What another group has written for this partition is passed over, but for what
-// stands for records that had left the log before this group began: two
+// copied. What another group has written for this partition is passed over: two
 // groups share a log, and nothing else.
 //
 // A retry is the request as it was written, and behind its headers one of ours,
@@ -165,8 +164,7 @@
 // is not ours, it still is the request that it was, and its delay counts from when
 // that was written first. Names are the jitter, the presets and the prefix by which the request
 // was read, and whether the key is the id, as a spec has them, where they are not the usual ones of records that say when they
-// are due; a + stands before them where the request came to a retry route, and before that a * where it had been tried before it
-// was adopted from another group, and so has no id.
+// are due; a + stands before them where the request came to a retry route.
 //
 //	delay-retry     <mark>:<first offset>:<its timestamp>:<its due time>:<attempts so far>:<next due time>[:<names>]
 //
@@ -187,10 +185,9 @@
 // the same partition, so that the log below it can be deleted. It is no request of its own:
 // what it asks for was read when the first was, and the parser of that offset reads it again.
 // Its own timestamp is that of its appending, by which retention judges it. Where it is
-// not ours, it still is the request that it was. Names are those of a retry: a group that adopts
-// the copy reads it by them.
+// not ours, it still is the request that it was.
 //
-//	delay-seq       <mark>:<seq, the first offset>:<its due time>:<its timestamp>[:<names>]
+//	delay-seq       <mark>:<seq, the first offset>:<its due time>:<its timestamp>
 //	delay-from      the offset that it was copied from, decimal
 //
 // # Failure

@@ -106,7 +106,7 @@ func NamingAs(former, spec string) string {
 	if p.onDuplicate == DuplicateReplaces {
 		p.remember = 0
 	}
-	return Adopting(specWithIDs(p)+aliasSpec(usual, p.aliases, p.prefix), p.adopts)
+	return specWithIDs(p) + aliasSpec(usual, p.aliases, p.prefix)
 }
 
 // readIDs reads what a spec says of ids. Whether it says that in the one way there is, is for the caller to see.
@@ -145,7 +145,7 @@ func (p *Parser) identify(q *Request, n *headerMap, header, key []byte) *Refusal
 	header = bare(header)
 	name, raw := HeaderID, header
 	switch {
-	case q.Retry || p.retries() || p.tried:
+	case q.Retry || p.retries():
 		return nil // it has become another record
 	case p.delay > 0 && len(header) > 0:
 		return refuse(CodeUnsupportedHeader, StageParse, HeaderID, header, "the delay of this topic is fixed by its route: records wait in the order of the log, and have no ids")

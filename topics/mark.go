@@ -5,6 +5,9 @@ import (
 	"encoding/hex"
 	"net/url"
 	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Mark names what a group writes for itself into one partition of a delay topic: retries, resolve
@@ -62,6 +65,29 @@ func (m Mark) author(value []byte) (who author, rest []byte) {
 		return thisGroup, rest
 	}
 	return anotherGroup, rest
+}
+
+// OfAnotherGroup is the request for which a record stands that another group has carried or tried again: its offset, and that group. Of all other records it is false.
+func (m Mark) OfAnotherGroup(headers []kgo.RecordHeader) (group string, seq int64, is bool) {
+	last := len(headers) - 1
+	if last > 0 && headers[last].Key == HeaderFrom {
+		last--
+	}
+	if last < 0 || headers[last].Key != HeaderSeq && headers[last].Key != HeaderRetry {
+		return "", 0, false
+	}
+	value := headers[last].Value
+	who, rest := m.author(value)
+	digits, _, _ := bytes.Cut(rest, []byte(":"))
+	seq, is = parseCount(digits)
+	if who != anotherGroup || !is {
+		return "", 0, false
+	}
+	escaped, _, _ := strings.Cut(string(value[len(m.topic):]), ":")
+	if group, err := url.QueryUnescape(escaped); err == nil {
+		return group, seq, true
+	}
+	return escaped, seq, true
 }
 
 // appendTo appends a value: the mark and numbers.

@@ -86,9 +86,6 @@ func (p explained) means(f field, v []byte, q *Request, written Stamp, offset in
 	case fieldAttempt:
 		return fmt.Sprintf("it was delivered %s before", times(q.Round))
 	case fieldRetry:
-		if _, adopted := m.adopted([]kgo.RecordHeader{{Key: HeaderRetry, Value: v}}, offset); adopted {
-			return "written by duewheel in another group: says by which names this one reads the record, which it has adopted"
-		}
 		if !q.Retry {
 			return "not of this topic, partition and group: means nothing"
 		}

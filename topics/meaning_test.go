@@ -73,11 +73,6 @@ func TestMeanings(t *testing.T) {
 		got[2].Means != "written by duewheel: tried 2 times before, and due again at 2027-01-15T08:00:01.000Z; the request is at offset 7" {
 		t.Errorf("of a retry: %q", got)
 	}
-	other, new := NewMark(m.id, "other", m.number), &Parser{adopts: 8}
-	adopted, c, _ := other.StandsFor(new, headers, 9)
-	if got := new.Meanings(adopted, Stamp{Millis: at}, c.Seq, other); !strings.HasPrefix(got[2].Means, "written by duewheel in another group") {
-		t.Errorf("of what is adopted: %q", got)
-	}
 	if got := (&Parser{}).Meanings(Resolve(m, 7, at, 7), Stamp{Millis: at}, 9, m); got[0].Means != "written by duewheel: the record at offset 7 is resolved" {
 		t.Errorf("of a resolve record: %q", got)
 	}

@@ -15,7 +15,7 @@ func (p *Parser) naming(q *Request, headers []kgo.RecordHeader, at *[fields]int3
 		if at[fieldForwarded] == int32(len(headers)) {
 			who, writtenBy := m.forwarded(headers[len(headers)-1].Value)
 			if who == anotherGroup {
-				q.inherit(p, cancel, m, writtenBy)
+				q.Kind = KindOfAnotherGroup // it passes on its own
 				return nil
 			}
 			q.Forwarded, q.WrittenBy = who == thisGroup && writtenBy >= 0, max(writtenBy, 0)
@@ -56,14 +56,14 @@ func (p *Parser) naming(q *Request, headers []kgo.RecordHeader, at *[fields]int3
 	return nil
 }
 
-// cancelOfFormerNames finds the cancel of a handle that was passed on as it was written, where a route had another prefix by then, or that of another group has
-// one: a handle of this partition in a header that some route may call so.
+// cancelOfFormerNames finds the cancel of a handle that was passed on as it was written, where a route had another prefix by then:
+// a handle of this partition in a header that some route may call so.
 func (n *headerMap) cancelOfFormerNames(headers []kgo.RecordHeader, m *Mark) {
 	last := len(headers) - 1
 	if n.at[fieldForwarded] != int32(last)+1 || m.handleIn(value(headers, n.at[fieldCancel])) {
 		return
 	}
-	if who, _ := m.forwarded(headers[last].Value); who == elsewhere {
+	if who, _ := m.forwarded(headers[last].Value); who != thisGroup {
 		return
 	}
 	for i := range headers[:last] {

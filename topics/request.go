@@ -51,7 +51,6 @@ type Request struct {
 	NamedID   []byte // the id of what it is, in the place of Handle; nil: Handle says it
 	Replaces  bool
 	Forwarded bool  // of a cancel: another partition has passed it on
-	Inherited bool  // and that was another group, before this one began: it is not answered
 	WrittenBy int64 // with Forwarded and Named: ms since the epoch, it takes nothing that was written after that; 0: anything
 
 	Retry     bool   // appended by us after an attempt to deliver: Attempt and Origin hold
@@ -101,8 +100,6 @@ type Parser struct {
 	onDuplicate OnDuplicate // what a record does whose id is pending
 	remember    int64       // ms: an id is remembered for so long once its record is due
 
-	tried  bool  // what it reads is adopted, and had been tried before: so it has no id
-	adopts int64 // what lay below this offset is adopted from other groups, and what they have cancelled is taken over; 0: nothing
 }
 
 // retries tells whether it is the parser of a retry route.
@@ -125,7 +122,7 @@ const logAppendTime = 1 // of kgo.RecordAttrs.TimestampType
 
 // Spec names the parser of a route without retries: "p1", "p1+300000" with a fixed delay of
 // five minutes, or "p1~300000" with a jitter of as much. That of a retry route is "r1+" and its backoff in whole numbers. Behind a slash
-// follows what is not the usual of ids: "p1/kr"; behind ! and ^ what is not of aliases and the prefix, and behind @ what is adopted. None has a ';', ':' or space, so they fit in commit metadata.
+// follows what is not the usual of ids: "p1/kr"; behind ! and ^ what is not of aliases and the prefix. None has a ';', ':' or space, so they fit in commit metadata.
 func Spec(delay time.Duration) string {
 	if delay <= 0 {
 		return "p1"
@@ -139,11 +136,9 @@ func FixedDelay(spec string) bool { return strings.HasPrefix(spec, "p1+") }
 // ParserFor returns the parser that Spec named, without a fixed target, or
 // ErrUnknownParser.
 func ParserFor(spec string) (*Parser, error) {
-	below, _ := Adopts(spec)
-	own := Adopting(spec, 0)
-	if rest, aliases, prefix, ok := cutAliases(own); ok && Adopting(own, below) == spec {
+	if rest, aliases, prefix, ok := cutAliases(spec); ok {
 		if p, ok := parserOf(rest); ok {
-			p.aliases, p.prefix, p.adopts = aliases, prefix, below
+			p.aliases, p.prefix = aliases, prefix
 			return p, nil
 		}
 	}
@@ -198,12 +193,7 @@ func (p *Parser) Again(q *Request, headers []kgo.RecordHeader, written Stamp, du
 // parse is ParseInto; due is above zero when it is known already.
 func (q *Request) parse(p *Parser, headers []kgo.RecordHeader, written Stamp, offset int64, m *Mark, due int64) error {
 	*q = Request{Partition: -1, Target: p.target}
-	if last := len(headers) - 1; last >= 0 && headers[last].Key == HeaderRetry {
-		p = ParserOf(p, headers, offset, m)
-		if _, is := m.adopted(headers, offset); is && (due != 0 || offset < p.adopts) { // else it is made up, and passed over
-			headers = headers[:last]
-		}
-	}
+	p = ParserOf(p, headers, offset, m)
 	var n headerMap
 	if r := p.understand(q, &n, headers, written, offset, m, due); r != nil {
 		r.Header = n.writtenAs(r.Header, headers)

@@ -45,7 +45,7 @@ func (w *writer) names(names string) {
 }
 
 // Written returns what a record at an offset was tried as before, if it is a retry of ours, and
-// its headers as the producer of the request, or of a cancel that was forwarded, wrote them, whichever group has tried it.
+// its headers as the producer of the request, or of a cancel that was forwarded, wrote them.
 func (m Mark) Written(headers []kgo.RecordHeader, offset int64) (written []kgo.RecordHeader, r Retry, retried bool) {
 	last := len(headers) - 1
 	if last < 0 || headers[last].Key != HeaderRetry && headers[last].Key != HeaderForwarded {
@@ -56,9 +56,6 @@ func (m Mark) Written(headers []kgo.RecordHeader, offset int64) (written []kgo.R
 			headers = headers[:last]
 		}
 		return headers, Retry{}, false
-	}
-	if _, is := m.adopted(headers, offset); is {
-		return headers[:last], Retry{}, false
 	}
 	r, who := m.retry(headers[last].Value, offset)
 	if who != thisGroup {
@@ -88,7 +85,7 @@ func (m Mark) retry(value []byte, offset int64) (Retry, author) {
 // cutNames takes off what AppendRetry and AppendCopy say of names, behind the mark.
 func cutNames(b []byte) (numbers []byte, names string) {
 	at := bytes.LastIndexByte(b, ':') + 1
-	if at == 0 || at == len(b) || strings.IndexByte("!^~/"+forRetry+tried, b[at]) < 0 {
+	if at == 0 || at == len(b) || strings.IndexByte("!^~/"+forRetry, b[at]) < 0 {
 		return b, ""
 	}
 	return b[:at-1], string(b[at:])
@@ -96,9 +93,6 @@ func cutNames(b []byte) (numbers []byte, names string) {
 
 // forRetry begins what a retry says of names where its request came to a retry route.
 const forRetry = "+"
-
-// tried begins what is said of the names of what was tried before another group adopts it, and has no id for that.
-const tried = "*"
 
 // NamesOf is what a request must be read by for its headers to mean what they do for a parser: which aliases hold, and the prefix of ours, as a spec says it
 // where records say when they are due; before them whether the key is the id, the jitter that is in its due time, and first whether it came to a retry route, which passes over what it
@@ -114,9 +108,6 @@ func NamesOf(p *Parser) string {
 	if p.retries() {
 		names = forRetry + names
 	}
-	if p.tried {
-		names = tried + names
-	}
 	return names
 }
 
@@ -130,16 +121,14 @@ type former struct {
 	jitter  int64
 	keyed   bool
 	retries bool
-	tried   bool
 }
 
 func formerOf(p *Parser) former {
-	return former{p.aliases, p.ours(), p.jitter, p.keyed, p.retries(), p.tried}
+	return former{p.aliases, p.ours(), p.jitter, p.keyed, p.retries()}
 }
 
 // readNames is the inverse of NamesOf; false when it says something else.
 func readNames(names string) (f former, ok bool) {
-	names, f.tried = strings.CutPrefix(names, tried)
 	names, f.retries = strings.CutPrefix(names, forRetry)
 	rest, aliases, prefix, ok := cutAliases(Spec(0) + names)
 	f.aliases, f.prefix = aliases, prefix
@@ -155,19 +144,16 @@ func ParserOf(p *Parser, headers []kgo.RecordHeader, offset int64, m *Mark) *Par
 	if last < 0 || headers[last].Key != HeaderRetry {
 		return p
 	}
-	said, is := m.adopted(headers, offset)
-	if r, who := m.retry(headers[last].Value, offset); who == thisGroup {
-		said, is = r.Names, true
-	}
-	if !is {
+	r, who := m.retry(headers[last].Value, offset)
+	if who != thisGroup {
 		return p
 	}
-	f, ok := readNames(said)
+	f, ok := readNames(r.Names)
 	if !ok || f == formerOf(p) {
 		return p
 	}
 	as := *p
-	as.aliases, as.prefix, as.jitter, as.keyed, as.tried = f.aliases, f.prefix, f.jitter, f.keyed, f.tried
+	as.aliases, as.prefix, as.jitter, as.keyed = f.aliases, f.prefix, f.jitter, f.keyed
 	if f.retries != p.retries() {
 		as.backoff = backoff{} // a retry says itself when it is due
 		if f.retries {

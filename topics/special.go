@@ -5,7 +5,7 @@ import "github.com/twmb/franz-go/pkg/kgo"
 // special deals with the headers that ordinary records do not have.
 func (p *Parser) special(q *Request, headers []kgo.RecordHeader, at *[fields]int32, written Stamp, offset int64, m Mark) *Refusal {
 	if v := value(headers, at[fieldResolve]); len(v) > 0 {
-		return q.resolve(p, headers, v, written, offset, m)
+		return q.resolve(headers, v, written, offset, m)
 	}
 	if v := value(headers, at[fieldSeq]); len(v) > 0 {
 		if who, _ := m.author(v); who == anotherGroup {
@@ -47,9 +47,8 @@ func (p *Parser) special(q *Request, headers []kgo.RecordHeader, at *[fields]int
 	return nil
 }
 
-// resolve reads a resolve record. Of what is adopted it counts where something has taken a record away, which this group would have done as well, and where it is
-// of a copy that stood for nothing any more when it was read: what has become of its record that group may not know, but it is not pending.
-func (q *Request) resolve(p *Parser, headers []kgo.RecordHeader, v []byte, written Stamp, offset int64, m Mark) *Refusal {
+// resolve reads a resolve record.
+func (q *Request) resolve(headers []kgo.RecordHeader, v []byte, written Stamp, offset int64, m Mark) *Refusal {
 	who, rest := m.author(v)
 	var n [4]int64
 	sound := parseNumbers(rest, n[:]) && n[0] >= 0 && n[0] < offset && n[1] >= 0 && n[2] >= 0 && n[2] <= n[0] && n[3] < offset // it looks back
@@ -59,10 +58,10 @@ func (q *Request) resolve(p *Parser, headers []kgo.RecordHeader, v []byte, writt
 	case copied && written.NoValue && len(written.Key) == 0: // it was mirrored, and says nothing of what lies here
 		q.Kind = KindOfAnotherGroup
 		return nil
-	case who == anotherGroup && !(sound && n[2] < p.adopts && (n[3] >= 0 || n[0] != n[2])):
+	case who == anotherGroup:
 		q.Kind = KindOfAnotherGroup
 		return nil
-	case who != elsewhere && sound:
+	case who == thisGroup && sound:
 		q.Kind, q.ResolveOffset, q.ResolveDue, q.ResolveSeq, q.ResolveBy = KindResolve, n[0], n[1], n[2], n[3]
 		return nil
 	}

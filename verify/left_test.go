@@ -3,7 +3,6 @@ package verify
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,15 +27,6 @@ func (s *stage) left(due float64, more ...string) *kgo.Record {
 	s.carry(q, 0, due)
 	s.cut("delays", 0, 1)
 	return q
-}
-
-// triedByOthers is a request as another group has written it that had tried it: it is adopted so, and what carries it on keeps that.
-func (s *stage) triedByOthers(q *kgo.Record, due float64) *kgo.Record {
-	s.Helper()
-	tried := *q
-	said := s.mark(q, "delay-retry", q.Offset, q.Timestamp.UnixMilli(), s.at(due).UnixMilli(), 1, s.at(due+1).UnixMilli())
-	tried.Headers = slices.Concat(q.Headers, headers(strings.Replace(said, ":"+group+":", ":others:", 1)+":^x-wheel-"))
-	return &tried
 }
 
 // A request that has left its log is judged by the carried copy that stands for it there, as if it were there itself.
@@ -77,13 +67,6 @@ func TestRequestsThatWereCarried(t *testing.T) {
 		}, map[string]int64{"doubled": 1}, "delays/0@0: seen 2 times", Counts{Delivered: 2, Doubled: 1}},
 		"dead-lettered": {func(s *stage) {
 			s.write(s.condemned(s.left(30), "rejected"))
-			s.resolve("delays", 0, 2, 40, 1)
-		}, nil, "all is well", Counts{DeadLettered: 1}},
-		"dead-lettered, after another group had tried it": {func(s *stage) {
-			q := s.ask(0, 30)
-			s.carry(s.triedByOthers(q, 30), 0, 30)
-			s.cut("delays", 0, 1)
-			s.write(s.condemned(q, "rejected"))
 			s.resolve("delays", 0, 2, 40, 1)
 		}, nil, "all is well", Counts{DeadLettered: 1}},
 		"carried twice, and the first copy has left the log, too": {func(s *stage) {

@@ -114,18 +114,6 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 	if err := v.lookAround(ctx); err != nil {
 		return nil, err
 	}
-	if v.checker == nil {
-		checkpoints, err := v.fetchCheckpoints(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if v.checker, err = v.newChecker(checkpoints); err != nil {
-			return nil, err
-		}
-	}
-	v.findTargets()
-	v.again = maps.Clone(v.arrivals.barred) // the right may have been given
-	clear(v.arrivals.barred)
 	began := v.config.Now()
 	starts, err := v.listStarts(ctx) // before the checkpoints, whose low water rises
 	if err != nil {
@@ -135,6 +123,14 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if v.checker == nil {
+		if v.checker, err = v.newChecker(checkpoints); err != nil {
+			return nil, err
+		}
+	}
+	v.findTargets()
+	v.again = maps.Clone(v.arrivals.barred) // the right may have been given
+	clear(v.arrivals.barred)
 	if err := v.openDelays(ctx); err != nil {
 		return nil, err
 	}

@@ -187,7 +187,6 @@ func (c *Checker) Requested(r *kgo.Record) {
 	written := r
 	if r = src.route.asUsual(r); src.passedOver(r) {
 		c.counts.PassedOver++
-		c.namings.inherit(src, r)
 		return
 	}
 	if of, is := src.resolved(r); is {

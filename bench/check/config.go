@@ -35,9 +35,6 @@ type Config struct {
 	InTime time.Duration
 	// Keep is how many faults of each kind are kept in full. Defaults to 10.
 	Keep int
-	// Inherits says that the group may have begun when another one had cancelled requests across partitions: what that has passed on may count for
-	// this one. In a Survey it always may.
-	Inherits bool
 	// Survey makes it a check of what others have requested, in topics that need not be whole. Nil: a test knows all.
 	Survey Survey
 }

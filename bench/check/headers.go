@@ -246,7 +246,7 @@ func (s *source) copyOf(r *kgo.Record) (was *kgo.Record, is bool) {
 	if last < 1 || r.Headers[last].Key != "delay-from" || r.Headers[last-1].Key != "delay-seq" {
 		return nil, false
 	}
-	v, timestamp, ok := cutLast(unnamed(r.Headers[last-1].Value))
+	v, timestamp, ok := cutLast(r.Headers[last-1].Value)
 	from, err := strconv.ParseInt(string(r.Headers[last].Value), 10, 64)
 	var n [2]int64 // seq and due
 	if !ok || err != nil || s.author(v, r.Offset, n[:]) != thisGroup || n[1] < 1 || n[0] > from || from >= r.Offset {
@@ -289,9 +289,9 @@ func (s *source) retryOf(r *kgo.Record) (origin *kgo.Record, again retry, ok boo
 	return asWritten(r, n[0], n[1]), retry{due: n[4], offset: r.Offset, attempt: n[3], first: n[2]}, true
 }
 
-// unnamed leaves out, of what a retry record or a carried copy says of itself, which names its headers had: they stand behind all numbers, and begin with !, ^, ~, /, + or *.
+// unnamed leaves out, of what a retry record says of itself, which names its headers had: they stand behind all numbers, and begin with !, ^, ~, / or +.
 func unnamed(v []byte) []byte {
-	if at := bytes.LastIndexByte(v, ':') + 1; at > 0 && at < len(v) && strings.IndexByte("!^~/+*", v[at]) >= 0 {
+	if at := bytes.LastIndexByte(v, ':') + 1; at > 0 && at < len(v) && strings.IndexByte("!^~/+", v[at]) >= 0 {
 		return v[:at-1]
 	}
 	return v

@@ -30,12 +30,11 @@ type named struct {
 
 // namer is a cancel or a replacement.
 type namer struct {
-	of        *named
-	name      Source
-	replaces  bool
-	inherited bool // another group has passed it on: it may count, and is not answered
-	lost      bool // with its log (Watch.Beheaded): it may have counted
-	in        end
+	of       *named
+	name     Source
+	replaces bool
+	lost     bool // with its log (Watch.Beheaded): it may have counted
+	in       end
 }
 
 // end is what became of a namer, as far as it was seen.
@@ -169,15 +168,9 @@ func (c *namings) cancels(src *source, s *slot, r *kgo.Record, e Expectation) {
 
 // names takes in that the record at an offset names another one.
 func (c *namings) names(src *source, offset int64, e Expectation, replaces bool) {
-	by := &namer{name: src.name(offset), replaces: replaces}
-	c.addNamer(src, e, by)
-	c.namers[by.name] = by
-}
-
-// addNamer takes in what names a request.
-func (c *namings) addNamer(src *source, e Expectation, by *namer) {
 	n := c.of(called{e.Names, e.NamesDue}, src.route)
-	by.of = n
+	by := &namer{name: src.name(offset), replaces: replaces, of: n}
+	c.namers[by.name] = by
 	n.by = append(n.by, by)
 	c.owe(n)
 	if g := c.ids.of[n.Source]; g != nil {
@@ -208,33 +201,6 @@ func (c *namings) of(name called, rt *route) *named {
 
 // mostPartitions is more than any topic of a test has.
 const mostPartitions = 1000
-
-// inherit takes a cancel that another group has passed on: what it names may have been taken away by it.
-func (c *namings) inherit(src *source, r *kgo.Record) {
-	last := len(r.Headers) - 1
-	if !c.config.Inherits && c.config.Survey == nil || r.Headers[last].Key != "delay-forwarded" {
-		return
-	}
-	written := *r
-	written.Headers = r.Headers[:last]
-	e := src.route.Expect(byUsualName(&written))
-	if e.Outcome != Cancel {
-		return
-	}
-	if e.NamesID {
-		if g := c.ids.sharers(src, e.ID); !slices.Contains(g.takers, r.Offset) {
-			g.takers = insert(g.takers, r.Offset)
-			c.ids.owe(g)
-		}
-		return
-	}
-	by := &namer{name: src.name(r.Offset), inherited: true}
-	known := c.named[called{e.Names, e.NamesDue}]
-	again := known != nil && slices.ContainsFunc(known.by, func(n *namer) bool { return n.name == by.name })
-	if e.Names.Partition == r.Partition && !again {
-		c.addNamer(src, e, by)
-	}
-}
 
 // exists tells whether a delay topic has the partition of a handle.
 func (c *namings) exists(name Source) bool {
@@ -291,7 +257,7 @@ func (c *namings) ended(name Source, s *slot, code Codes, dead bool) {
 func (n *named) takers() (certain, maybe, silent int) {
 	for _, by := range n.by {
 		switch {
-		case by.inherited, by.lost:
+		case by.lost:
 			maybe++
 		case by.replaces && by.in == inPlace && !n.route.ReplacesLate:
 			certain++

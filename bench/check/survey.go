@@ -248,7 +248,7 @@ func (e surveying) tally(n *named) (t tally) {
 	s := src.peek(n.Offset)
 	t = tally{src: src, slot: s, requested: n.requested || s.is(forgotten), arrived: n.arrived || s.is(forgotten), hasID: e.ids.of[n.Source] != nil}
 	for _, by := range n.by {
-		if n.route.CancelsAnswered && !by.replaces && !by.inherited && by.in == unseen && src.judges(by.name.Offset) {
+		if n.route.CancelsAnswered && !by.replaces && by.in == unseen && src.judges(by.name.Offset) {
 			if cancel := src.peek(by.name.Offset); (judging{&e.Checker}).unseen(src, by.name.Offset, cancel).Fate == Lost {
 				t.unanswered++
 			}

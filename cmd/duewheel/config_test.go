@@ -288,7 +288,7 @@ func TestConfigErrors(t *testing.T) {
 			name: "a value where a section belongs",
 			yaml: strings.Replace(smallest, "group:\n  id: duewheel", "group: duewheel", 1),
 			want: []string{
-				"duewheel.yaml: group holds keys of its own: id, protocol, instance_id, session_timeout, heartbeat_interval",
+				"duewheel.yaml: group holds keys of its own: id, identity, protocol, instance_id, session_timeout, heartbeat_interval",
 			},
 		},
 		{

@@ -266,7 +266,7 @@ func (v *view) fill(ctx context.Context, one *foundRecord, offset int64) error {
 
 // asWritten is the record that a carried copy stands for, as it was first; of any other record, that itself.
 func (v *view) asWritten(got *ahead.Looked, r *kgo.Record) *kgo.Record {
-	written, c, is := got.Mark().StandsFor(got.Parser(r.Offset), r.Headers, r.Offset)
+	written, c, is := got.Mark().Copied(r.Headers, r.Offset)
 	if !is {
 		return r
 	}

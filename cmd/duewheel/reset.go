@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -175,9 +174,6 @@ func (r *checkpointRow) resetTo(offset int64, id kadm.TopicID, s settings) state
 		if route.Topic == r.Topic {
 			made := route.route()
 			c.Parsers = []state.ParserEpoch{{From: offset, Spec: made.Spec()}}
-			if over := pending.Adopting(made.Spec(), offset, r.LogEnd); over != nil && r.Offset == nil && offset == r.LogStart {
-				c.Parsers = over // the group is new
-			}
 		}
 	}
 	return c

@@ -12,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -196,14 +195,6 @@ func (l *Looker) env(got *Looked) Env {
 	return env
 }
 
-// specOf is the parser that a group without a checkpoint begins with.
-func (l *Looker) specOf(got *Looked) string {
-	if env := l.env(got); env.Route != nil {
-		return env.Route.Spec()
-	}
-	return topics.Spec(0)
-}
-
 // checkpoint asks for the checkpoint, and then where the log lies, and sorts what can be wrong with them.
 func (l *Looker) checkpoint(ctx context.Context, got *Looked, until time.Time) (state.Checkpoint, error) {
 	tp := got.TopicPartition
@@ -218,7 +209,7 @@ func (l *Looker) checkpoint(ctx context.Context, got *Looked, until time.Time) (
 		return state.Checkpoint{}, err
 	}
 	start := got.Bounds.Start
-	fresh := state.Checkpoint{TopicID: got.ID.Short(), Offset: start, LowWater: start, Parsers: pending.Adopting(l.specOf(got), start, got.Bounds.High)}
+	fresh := state.Checkpoint{TopicID: got.ID.Short(), Offset: start, LowWater: start}
 	got.Fresh, got.Anew, got.Lost = fetched.Offset < 0, false, false
 	if got.Fresh {
 		return fresh, nil

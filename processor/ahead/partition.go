@@ -96,7 +96,7 @@ func (p *Partition) Accept(r *kgo.Record) {
 	}
 	decided := !p.queue && r.Offset < p.checkpoint.Offset
 	q := &p.request
-	if written, c, is := p.env.Mark.StandsFor(p.Parser(r.Offset), r.Headers, r.Offset); is {
+	if written, c, is := p.env.Mark.Copied(r.Headers, r.Offset); is {
 		if !p.queue && c.Seq < p.parsers[0].from && !p.checkpoint.Watermark.Less(state.Key{Due: c.Due, Seq: c.Seq}) {
 			return // it is resolved, and its parser is not known any more
 		}

@@ -19,6 +19,7 @@ type Accepted struct {
 	Asks     bool            // a producer asks for a delay, and has not asked before
 	Delay    time.Duration   // from when it was written until it is due; not below 0
 	Unparsed *topics.Refusal // its headers ask for nothing that can be done
+	Missed   string          // the group that has it pending as this one has not: what it stands for was gone when this one began, or is given up
 	Target   []byte          // where it is to go when it is due; it belongs to the record
 }
 
@@ -52,7 +53,7 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, _ error) {
 	}
 	replay, written := r.Offset < p.accepted, p.order.written(r, now)
 	req := &p.request
-	if headers, c, is := p.Mark.StandsFor(p.parsers.at(r.Offset), r.Headers, r.Offset); is {
+	if headers, c, is := p.Mark.Copied(r.Headers, r.Offset); is {
 		of := &kgo.Record{Offset: r.Offset, Timestamp: time.UnixMilli(c.Timestamp), Key: r.Key, Value: r.Value, Headers: headers}
 		if q, is := p.order.(*queue); is {
 			q.copied(of, c)
@@ -81,6 +82,9 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, _ error) {
 	}
 	switch req.Kind {
 	case topics.KindOfAnotherGroup:
+		if group, seq, is := p.Mark.OfAnotherGroup(r.Headers); is && seq < p.lost.below {
+			a.Missed = group
+		}
 		return a, nil
 	case topics.KindResolve:
 		return a, p.order.resolve(state.Key{Due: req.ResolveDue, Seq: req.ResolveSeq}, req.ResolveBy)

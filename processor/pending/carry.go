@@ -24,7 +24,7 @@ func (p Carrying) Copy(r *kgo.Record) (written []kgo.RecordHeader, c topics.Copy
 	if !p.live || p.Ordered() || r.Attrs.IsControl() || r.Offset >= p.committed.Offset || !p.ledger.Has(r.Offset) {
 		return nil, c, false
 	}
-	if written, c, is = p.Mark.StandsFor(p.parsers.at(r.Offset), r.Headers, r.Offset); !is {
+	if written, c, is = p.Mark.Copied(r.Headers, r.Offset); !is {
 		req, err := p.parsers.at(r.Offset).Parse(r.Headers, topics.StampOf(r), r.Offset, p.Mark)
 		if err != nil || req.Kind != topics.KindRequest {
 			return nil, c, false
@@ -32,7 +32,6 @@ func (p Carrying) Copy(r *kgo.Record) (written []kgo.RecordHeader, c topics.Copy
 		c = topics.Copy{Seq: r.Offset, Due: req.Due, Timestamp: r.Timestamp.UnixMilli()}
 	}
 	c.From = r.Offset
-	c.Names = topics.NamesOf(topics.ParserOf(p.parsers.at(c.Seq), written, c.Seq, &p.Mark))
 	key := state.Key{Due: c.Due, Seq: c.Seq}
 	_, gone := p.gone[key]
 	return written, c, !gone && p.judge.Less(key)

@@ -44,15 +44,6 @@ func (ps parsers) at(offset int64) *topics.Parser {
 	return ps[0].parser
 }
 
-// Adopting are the parsers of a group that is new where its log begins above 0: it adopts what other groups have written of what lay below its beginning, and
-// what they have cancelled, as far as that lies below end.
-func Adopting(spec string, begin, end int64) []state.ParserEpoch {
-	if begin == 0 || begin >= end {
-		return nil
-	}
-	return []state.ParserEpoch{{From: 0, Spec: topics.Adopting(spec, begin)}, {From: end, Spec: spec}}
-}
-
 // ParsersOfToday are the parsers of a checkpoint when spec is to hold from now on. A checkpoint of an owner that had transactions says what that has done. Of any
 // other one an owner may have acted on what lies above O: at least once, or where the checkpoint is that of a store, or was reset.
 func ParsersOfToday(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
@@ -66,7 +57,7 @@ func ParsersOfToday(c state.Checkpoint, spec string, end int64) []state.ParserEp
 // offset on, as nothing above has been accepted, or from the beginning where a checkpoint without
 // any says what was given up; but what waits in a queue lies there, so a queue goes on with the
 // parser that it was written for up to the end of the log. What would hold from there by an earlier
-// configuration never held for any record. What is adopted still ends where it did.
+// configuration never held for any record.
 func WithParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
 	return holdToday(c, spec, end, func(string) string { return spec })
 }
@@ -105,9 +96,6 @@ func holdToday(c state.Checkpoint, spec string, end int64, today func(former str
 			if c.Parsers[i+1].From <= c.Offset || topics.FixedDelay(e.Spec) { // it ends before, or what was written for it waits in a queue
 				out = append(out, e)
 				continue
-			}
-			if below, is := topics.Adopts(e.Spec); is {
-				as = topics.Adopting(as, below)
 			}
 		}
 		if e.From < c.Offset {

@@ -1,7 +1,6 @@
 package pending
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -47,18 +46,6 @@ func TestParserOfToday(t *testing.T) {
 		{"and the first again", epochs{{From: 0, Spec: "p1+3000"}, {From: 9, Spec: "p1"}}, 5, 5, "p1+3000", epochs{{From: 0, Spec: "p1+3000"}}},
 		{"it was a queue, and is not through yet", epochs{{From: 0, Spec: "p1+3000"}, {From: 7, Spec: "p1"}}, 5, 4, "p1+1",
 			epochs{{From: 0, Spec: "p1+3000"}, {From: 7, Spec: "p1+1"}}},
-		{"another one while what is gone is adopted", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 5, 3, "p1~5",
-			epochs{{From: 0, Spec: "p1@3"}, {From: 5, Spec: "p1~5@3"}, {From: 8, Spec: "p1~5"}}},
-		{"which had not begun", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 0, 0, "p1~5", epochs{{From: 0, Spec: "p1~5@3"}, {From: 8, Spec: "p1~5"}}},
-		{"and the first again", epochs{{From: 0, Spec: "p1@3"}, {From: 5, Spec: "p1~5@3"}, {From: 8, Spec: "p1~5"}}, 5, 3, "p1", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}},
-		{"when all of that was read", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 8, 3, "p1~5", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1~5"}}},
-		{"a queue gets another while what is gone is adopted", epochs{{From: 0, Spec: "p1+3000@3"}, {From: 8, Spec: "p1+3000"}}, 5, 5, "p1+1",
-			epochs{{From: 0, Spec: "p1+3000@3"}, {From: 8, Spec: "p1+3000"}, {From: 9, Spec: "p1+1"}}},
-		{"a delay comes meanwhile", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 5, 3, "p1+1", epochs{{From: 0, Spec: "p1@3"}, {From: 5, Spec: "p1+1@3"}, {From: 8, Spec: "p1+1"}}},
-		{"another prefix where an owner at least once had left one", epochs{{From: 0, Spec: "p1@3"}, {From: 7, Spec: "p1"}, {From: 8, Spec: "p1/r"}}, 5, 3, "p1/r^x-",
-			epochs{{From: 0, Spec: "p1@3"}, {From: 5, Spec: "p1/r^x-@3"}, {From: 7, Spec: "p1/r^x-"}}},
-		{"when more was read", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 9, 3, "p1~5",
-			epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}, {From: 9, Spec: "p1~5"}}},
 	} {
 		c.run(t, WithParser)
 	}
@@ -78,11 +65,6 @@ func TestParserOfTodayAtLeastOnce(t *testing.T) {
 		{"ids are remembered that were replaced", epochs{{From: 0, Spec: "p1/r"}}, 5, 2, "p1/m3000", epochs{{From: 0, Spec: "p1/r"}, {From: 9, Spec: "p1/m3000"}}},
 		{"another prefix", epochs{{From: 0, Spec: "p1"}}, 5, 2, "p1^x-", epochs{{From: 0, Spec: "p1"}, {From: 5, Spec: "p1^x-"}}},
 		{"a retry route gets ids", epochs{{From: 0, Spec: "r1+10000+2000+3600000+200"}}, 5, 2, "p1/r", epochs{{From: 0, Spec: "r1+10000+2000+3600000+200"}, {From: 5, Spec: "p1/r"}}},
-		{"records begin to replace while what is gone is adopted", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 5, 3, "p1/r",
-			epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}, {From: 9, Spec: "p1/r"}}},
-		{"and nothing was written since", epochs{{From: 0, Spec: "p1@3"}, {From: 9, Spec: "p1"}}, 5, 3, "p1/r", epochs{{From: 0, Spec: "p1@3"}, {From: 9, Spec: "p1/r"}}},
-		{"and another prefix comes before that was read", epochs{{From: 0, Spec: "p1@3"}, {From: 7, Spec: "p1"}, {From: 8, Spec: "p1/r"}}, 5, 3, "p1/r^x-",
-			epochs{{From: 0, Spec: "p1@3"}, {From: 5, Spec: "p1^x-@3"}, {From: 7, Spec: "p1^x-"}, {From: 8, Spec: "p1/r^x-"}}},
 		{"another prefix comes before they have begun to replace", epochs{{From: 0, Spec: "p1"}, {From: 8, Spec: "p1/r"}}, 5, 2, "p1/r^x-",
 			epochs{{From: 0, Spec: "p1"}, {From: 5, Spec: "p1^x-"}, {From: 8, Spec: "p1/r^x-"}}},
 		{"and they do so no more with that", epochs{{From: 0, Spec: "p1"}, {From: 8, Spec: "p1/r"}}, 5, 2, "p1/i^x-",
@@ -90,22 +72,6 @@ func TestParserOfTodayAtLeastOnce(t *testing.T) {
 		{"what was written for a queue waits in it", epochs{{From: 0, Spec: "p1+3000"}, {From: 7, Spec: "p1"}}, 5, 4, "p1/r", epochs{{From: 0, Spec: "p1+3000"}, {From: 7, Spec: "p1"}, {From: 9, Spec: "p1/r"}}},
 	} {
 		c.run(t, WithParserAtLeastOnce)
-	}
-}
-
-// A new group adopts what has left its log, and what others have cancelled, as far as they have written of it by then; nothing where nothing has left the log, or nothing is there.
-func TestAdopting(t *testing.T) {
-	for _, c := range []struct {
-		begin, end int64
-		want       []state.ParserEpoch
-	}{
-		{0, 0, nil}, {3, 3, nil}, {0, 9, nil}, {3, 9, []state.ParserEpoch{{From: 0, Spec: "p1/r@3"}, {From: 9, Spec: "p1/r"}}},
-	} {
-		got := Adopting("p1/r", c.begin, c.end)
-		equals(t, fmt.Sprintf("from %d to %d", c.begin, c.end), got, c.want)
-		if got != nil {
-			equals(t, "the same with the parser of today", WithParser(state.Checkpoint{Offset: c.begin, LowWater: c.begin, Parsers: got}, "p1/r", c.end+5), got)
-		}
 	}
 }
 

@@ -83,11 +83,10 @@ func (pt *Part) RequestOf(q *topics.Request, it *Item, r *Record) error {
 	return pt.of.RequestOf(q, it, r)
 }
 
-// Silent reports whether a cancel has no answer. One that names an id has none: no partition knows what the others have found. Nor has one that
-// another group has passed on before this one began: that group has answered it.
+// Silent reports whether a cancel has no answer. One that names an id has none: no partition knows what the others have found.
 func (pt *Part) Silent(it *Item, r *Record) bool {
 	var req topics.Request
-	return pt.RequestOf(&req, it, r) == nil && (req.NamedID != nil || req.Inherited)
+	return pt.RequestOf(&req, it, r) == nil && req.NamedID != nil
 }
 
 // AskedFor is the due time of the request at an offset as it was asked for: a handle has no jitter.

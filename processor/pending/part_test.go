@@ -291,3 +291,24 @@ func TestPartKnowsWhenARefusedOneWasDue(t *testing.T) {
 		equal(t, c.what+" was due at", due, c.want)
 	}
 }
+
+// What another group has carried or tried again of what was gone when this one began is told of, once each time it is read; what this group has read itself is not.
+func TestMissedIsToldOf(t *testing.T) {
+	l := testOwner(t)
+	theirs := topics.NewMark([4]byte(testID.TopicID[:4]), "former", testID.Partition)
+	carried := func(offset, seq int64) *kgo.Record {
+		r := req(offset, ms(farMs), "orders")
+		r.Headers, _ = topics.AppendCopy(nil, r.Headers, theirs, topics.Copy{Seq: seq, Due: ms(farMs), Timestamp: testNow, From: seq}, nil)
+		return r
+	}
+	p, err := l.assign(state.Checkpoint{Offset: 10, LowWater: 10, GivenUp: 10}, 10, 14, 14)
+	must(t, err)
+	for _, c := range []struct {
+		r    *kgo.Record
+		want string
+	}{{req(10, ms(farMs), "orders"), ""}, {carried(11, 3), "former"}, {carried(12, 10), ""}, {copyAt(13, 4, ms(farMs)), ""}} {
+		a, err := p.Accept(c.r, testNow)
+		must(t, err)
+		equal(t, "missed, as another group has it", a.Missed, c.want)
+	}
+}

@@ -32,7 +32,7 @@ func (r *replaying) mean(p *Partition, rec *kgo.Record) {
 	}
 	delete(r.meant, rec.Offset)
 	parser := p.parsers.at(rec.Offset)
-	if _, _, is := p.Mark.StandsFor(parser, rec.Headers, rec.Offset); is {
+	if _, _, is := p.Mark.Copied(rec.Headers, rec.Offset); is {
 		return
 	}
 	q, err := parser.Parse(rec.Headers, topics.StampOf(rec), rec.Offset, p.Mark)
