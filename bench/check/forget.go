@@ -96,7 +96,7 @@ func (c *Checker) Held() int64 {
 				n += bitsPages * 8
 			}
 		}
-		n += int64(len(s.retries)+len(s.attempts)+len(s.overdue)+len(s.written)+len(s.large)+len(s.cut)+len(s.fates.terms)+len(s.fates.came)+len(s.fates.put)) * fewBytes
+		n += int64(len(s.retries)+len(s.copied)+len(s.attempts)+len(s.overdue)+len(s.written)+len(s.large)+len(s.cut)+len(s.fates.terms)+len(s.fates.came)+len(s.fates.put)) * fewBytes
 	}
 	return n
 }
@@ -226,7 +226,7 @@ func (e surveying) bury(src *source, offset int64, s *slot) {
 	delete(e.ids.sent, src.name(offset))
 	delete(e.ids.spans, src.name(offset))
 	delete(src.said, offset)
-	delete(src.retries, offset)
+	forgetPlaces(src, offset)
 	delete(src.attempts, offset)
 	delete(src.overdue, offset)
 	delete(src.written, offset)
