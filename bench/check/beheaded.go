@@ -59,8 +59,9 @@ func standsAt(c *Checker, src *source, offset int64, s *slot) int64 {
 	return lastPlace(src, offset)
 }
 
-// forgetPlaces forgets where copies and retry records of a request lie.
+// forgetPlaces forgets where records lie that say something of a request: resolve records, retry records and copies.
 func forgetPlaces(s *source, offset int64) {
+	delete(s.said, offset)
 	delete(s.retries, offset)
 	delete(s.copied, offset)
 }

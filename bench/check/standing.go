@@ -124,6 +124,12 @@ func (s *source) scatter(n int64) {
 	}
 }
 
+// isWaitingRetry tells whether the last retry record of a request lies at an offset.
+func isWaitingRetry(s *source, offset int64) bool {
+	slot := s.peek(offset)
+	return slot.is(isRetry) && s.retries[slot.due].offset == offset
+}
+
 // retry takes a retry record: from now on its origin is ordered by it.
 func (c judging) retry(src *source, r *kgo.Record, origin int64, again retry) {
 	s := src.at(r.Offset)
