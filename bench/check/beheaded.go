@@ -59,6 +59,9 @@ func standsAt(c *Checker, src *source, offset int64, s *slot) int64 {
 	return lastPlace(src, offset)
 }
 
+// copyBytes is what it takes to know where a copy lies.
+const copyBytes = 40
+
 // forgetPlaces forgets where records lie that say something of a request: resolve records, retry records and copies.
 func forgetPlaces(s *source, offset int64) {
 	delete(s.said, offset)

@@ -90,13 +90,13 @@ func (c *Checker) Held() int64 {
 	n += int64(len(c.ids.spans)+len(c.ids.sent)+len(c.prompt.delivered)+len(c.prompt.there)) * fewBytes
 	for _, s := range c.sources {
 		n += int64(len(s.pages))*pageBytes + int64(len(s.few))*fewBytes + int64(len(s.arrived))*(bitsPages*8+bitsPages/8)
-		n += int64(len(s.marks))*markBytes + int64(len(s.gone))*bitsPages*8 + int64(len(s.freed.now)+len(s.freed.before))*freedBytes
+		n += int64(len(s.marks))*markBytes + int64(len(s.copied))*copyBytes + int64(len(s.gone))*bitsPages*8 + int64(len(s.freed.now)+len(s.freed.before))*freedBytes
 		for _, b := range s.arrived {
 			if b.died != nil {
 				n += bitsPages * 8
 			}
 		}
-		n += int64(len(s.retries)+len(s.copied)+len(s.attempts)+len(s.overdue)+len(s.written)+len(s.large)+len(s.cut)+len(s.fates.terms)+len(s.fates.came)+len(s.fates.put)) * fewBytes
+		n += int64(len(s.retries)+len(s.attempts)+len(s.overdue)+len(s.written)+len(s.large)+len(s.cut)+len(s.fates.terms)+len(s.fates.came)+len(s.fates.put)) * fewBytes
 	}
 	return n
 }
