@@ -100,17 +100,7 @@ func TestGivenUp(t *testing.T) {
 	if len(r.Notes) > 0 {
 		t.Errorf("%q", r.Notes)
 	}
-	committed, err := s.adm.FetchOffsets(t.Context(), group)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := committed["delays"][0].Offset
-	at.Metadata += " g=1"
-	var offsets kadm.Offsets
-	offsets.Add(at)
-	if err := s.adm.CommitAllOffsets(t.Context(), group, offsets); err != nil {
-		t.Fatal(err)
-	}
+	s.restate("delays", 0, func(metadata string) string { return metadata + " g=1" })
 	s.expect(s.pass(s.verifier()), nil, "note: delays/0: the group has given up what was pending below offset 1")
 }
 

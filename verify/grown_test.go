@@ -53,7 +53,7 @@ func TestTargetGetsAPartition(t *testing.T) {
 		key++
 	}
 	q := s.write(&kgo.Record{Topic: "delays", Key: fmt.Append(nil, key), Timestamp: s.at(0), Headers: headers("delay-until="+millis(s.at(5)), "delay-target-topic=orders")})
-	s.resolve("delays", 0, 1, 4, 1)
+	s.resolve("delays", 0, 1, 4, 0)
 	var grow func()
 	s.config.Progress = func(int64, int64) {
 		if grow != nil {

@@ -30,6 +30,7 @@ type part struct {
 	to         int64 // and before which that ends
 	checkpoint checkpoint
 	began      int64 // where the log began before the checkpoint was asked for: replicas trim it meanwhile
+	seenFrom   int64 // all that lay from here on when it was read is known: what lay below may have been removed before
 
 	// Of a target or dead letter topic: it holds all that was delivered to it after this time, in ms. Zero: all that counts. Never: it is not
 	// known.
@@ -48,6 +49,9 @@ func newPart(at place, start int64) *part {
 
 // done tells whether a part has been read to its goal.
 func (p *part) done() bool { return p.next >= p.goal || p.waits }
+
+// isReadOut tells whether all was read that was there when a pass began.
+func (p *part) isReadOut() bool { return p.next >= p.goal && !p.waits }
 
 // isRead tells whether nothing has kept it from its goal.
 func (p *part) isRead() bool { return !p.waits }

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -71,11 +72,13 @@ const slack = 2 * time.Minute
 func (s *survey) Unseen(u check.Unseen) check.Verdict {
 	p := s.delays[place{u.Topic, u.Source.Partition}]
 	resolved := s.Resolved(u.Source, u.Due, u.Seq)
+	leftBehind := p != nil && !resolved && s.leavesBehind(u, p)
 	switch {
 	case p == nil, u.Cancel && !resolved:
 		return check.Verdict{Fate: check.Waits}
 	case u.DueUnread:
 		return check.Verdict{Fate: check.Untellable, Why: whyUnread}
+	case leftBehind:
 	case !resolved && (u.Undated || u.Since > s.until):
 		return check.Verdict{Fate: check.Waits}
 	case !resolved && p.checkpoint.known:
@@ -90,10 +93,22 @@ func (s *survey) Unseen(u check.Unseen) check.Verdict {
 	switch {
 	case s.partial:
 		return check.Verdict{Fate: check.Waits}
+	case leftBehind:
+		return check.Verdict{Fate: check.Lost, Why: fmt.Sprintf("and the checkpoint says that nothing below offset %d is pending", p.checkpoint.low), Final: true}
 	case !resolved: // there is no checkpoint
 		return check.Verdict{Fate: check.Lags}
 	}
 	return check.Verdict{Fate: check.Lost, Final: true}
+}
+
+// leavesBehind tells whether the checkpoint leaves a request behind: whoever goes on from it finds nothing that stands for that. The log is read up to where it ended after
+// the checkpoint was asked for; so where all of that was read, it is known what had become of the request by then, and where a copy of it lay.
+func (s *survey) leavesBehind(u check.Unseen, p *part) bool {
+	c := p.checkpoint
+	if !c.known || !p.isReadOut() || c.offset > p.goal || u.Silent {
+		return false
+	}
+	return u.Place >= max(c.givenUp, p.seenFrom) && u.Place < c.low
 }
 
 // hidden tells where a request may have arrived without being seen: nowhere is "". Sure: reading on does not change it.

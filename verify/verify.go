@@ -270,7 +270,7 @@ func (v *Verifier) takeArrival(p *part, r *kgo.Record) {
 
 // cutRequests goes on where a delay topic begins now: what lay below was removed before it was read.
 func (v *Verifier) cutRequests(p *part, start int64) {
-	p.start, p.next, p.from = start, start, start
+	p.start, p.next, p.from, p.seenFrom = start, start, start, start
 	v.checker.Window(p.topic, p.partition, start, max(start, p.to))
 	v.begins(p)
 }

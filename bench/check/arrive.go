@@ -296,6 +296,9 @@ func (c *Checker) Died(r *kgo.Record, read time.Time) {
 		offset = s.due
 		s = src.at(offset)
 	}
+	if p.attempt > 0 && s.arrivals == 0 {
+		src.attempts[offset] = tried{times: p.attempt}
+	}
 	c.byCode[a.code.String()]++
 	switch a.code {
 	case Expired:

@@ -51,6 +51,24 @@ func (c beheading) below(topic string, partition int32, below int64) {
 // lost tells whether the log has lost a request, and all that stands for it.
 func lost(s *source, offset int64) bool { return offset < s.below && lastPlace(s, offset) < s.below }
 
+// standsAt is where the last record lies that stands for a request; negative: something may have taken it away, or not all is known that was written since it came.
+func standsAt(c *Checker, src *source, offset int64, s *slot) int64 {
+	if s.is(left) || c.apart(src.name(offset), s) {
+		return -1
+	}
+	return lastPlace(src, offset)
+}
+
+// copyBytes is what it takes to know where a copy lies.
+const copyBytes = 40
+
+// forgetPlaces forgets where records lie that say something of a request: resolve records, retry records and copies.
+func forgetPlaces(s *source, offset int64) {
+	delete(s.said, offset)
+	delete(s.retries, offset)
+	delete(s.copied, offset)
+}
+
 // lastPlace is where the last record lies that stands for a request: itself, or a copy or a retry record, or the copy of that.
 func lastPlace(s *source, offset int64) int64 {
 	last := max(offset, s.copied[offset])

@@ -199,10 +199,7 @@ func (c *Checker) Requested(r *kgo.Record) {
 	}
 	if was, is := src.copyOf(written); is {
 		c.counts.Carried++
-		if c.config.Survey == nil {
-			src.copied[was.Offset] = max(src.copied[was.Offset], written.Offset)
-		}
-		standing{c, src}.copied(was)
+		standing{c, src}.copied(was, written.Offset)
 		return
 	}
 	if _, _, ok := src.retryOf(r); ok {

@@ -261,13 +261,17 @@ func TestRetry(t *testing.T) {
 	})
 	t.Run("dead-lettered as it was written", func(t *testing.T) {
 		c := newChecker(t, vanishing(w.config))
-		letter := w.condemn(q, "unknown_target")
-		feed(c, q, other, r, late, letter)
+		feed(c, q, other, r, late, triedBefore(w.condemn(q, "unknown_target"), 1))
 		expectFaults(t, c, nil, "dead-lettered 1")
+	})
+	t.Run("dead-lettered, and it says that it was tried more often", func(t *testing.T) {
+		c := newChecker(t, vanishing(w.config))
+		feed(c, q, other, r, late, triedBefore(w.condemn(q, "unknown_target"), 2))
+		expectFaults(t, c, map[Kind]int64{Altered: 1}, "__delay.errors.attempts says 2, and its last retry record 1")
 	})
 	t.Run("dead-lettered as it was rewritten", func(t *testing.T) {
 		c := newChecker(t, vanishing(w.config))
-		letter := w.condemn(q, "unknown_target")
+		letter := triedBefore(w.condemn(q, "unknown_target"), 1)
 		letter.Headers = append(letter.Headers, r.Headers[len(r.Headers)-1])
 		drop(letter, "a")
 		feed(c, q, other, r, late, letter)

@@ -28,6 +28,12 @@ func (x hasher) extent(b []byte) extent {
 // large is a request that may be cut down: its key and value together have headBytes at least.
 type large struct{ key, value extent }
 
+// forgetExtents forgets of a request what was noted so that what is cut down of it can be compared.
+func forgetExtents(s *source, offset int64) {
+	delete(s.large, offset)
+	delete(s.cut, offset)
+}
+
 // cut is what a dead letter says that it was, and of which parts it has not all.
 type cut struct {
 	large                     // lengths of before, heads of what is left

@@ -90,7 +90,7 @@ func (c *Checker) Held() int64 {
 	n += int64(len(c.ids.spans)+len(c.ids.sent)+len(c.prompt.delivered)+len(c.prompt.there)) * fewBytes
 	for _, s := range c.sources {
 		n += int64(len(s.pages))*pageBytes + int64(len(s.few))*fewBytes + int64(len(s.arrived))*(bitsPages*8+bitsPages/8)
-		n += int64(len(s.marks))*markBytes + int64(len(s.gone))*bitsPages*8 + int64(len(s.freed.now)+len(s.freed.before))*freedBytes
+		n += int64(len(s.marks))*markBytes + int64(len(s.copied))*copyBytes + int64(len(s.gone))*bitsPages*8 + int64(len(s.freed.now)+len(s.freed.before))*freedBytes
 		for _, b := range s.arrived {
 			if b.died != nil {
 				n += bitsPages * 8
@@ -205,8 +205,10 @@ func (b *bits) note(offset int64, s *slot) {
 // isSettled tells whether nothing is waited for any more at an offset that was read.
 func (e surveying) isSettled(src *source, offset int64, s *slot) bool {
 	switch {
-	case s.flags == 0, s.is(isRetry), s.is(settled):
+	case s.flags == 0, s.is(settled):
 		return true
+	case s.is(isRetry):
+		return !isWaitingRetry(src, offset) // else it may yet be named
 	case !s.is(requested) && s.arrivals > 0:
 		return false
 	}
@@ -225,13 +227,11 @@ func (e surveying) bury(src *source, offset int64, s *slot) {
 	delete(e.prompt.delivered, src.name(offset))
 	delete(e.ids.sent, src.name(offset))
 	delete(e.ids.spans, src.name(offset))
-	delete(src.said, offset)
-	delete(src.retries, offset)
+	forgetPlaces(src, offset)
 	delete(src.attempts, offset)
 	delete(src.overdue, offset)
 	delete(src.written, offset)
-	delete(src.large, offset)
-	delete(src.cut, offset)
+	forgetExtents(src, offset)
 	src.fates.forget(offset)
 }
 

@@ -81,6 +81,12 @@ func (w *world) condemn(q *kgo.Record, code string) *kgo.Record {
 	return w.append(r)
 }
 
+// triedBefore has a dead letter say how often it was tried before.
+func triedBefore(letter *kgo.Record, times int) *kgo.Record {
+	letter.Headers = append(letter.Headers, parse([]string{fmt.Sprint(errorPrefix, "attempts=", times)})...)
+	return letter
+}
+
 // retry makes the retry record of a request.
 func (w *world) retry(q *kgo.Record, due, again time.Time) *kgo.Record {
 	r := &kgo.Record{Topic: q.Topic, Partition: q.Partition, Key: q.Key, Value: q.Value, Timestamp: now.Add(time.Second)}

@@ -168,7 +168,7 @@ func (c *namings) cancels(src *source, s *slot, r *kgo.Record, e Expectation) {
 
 // names takes in that the record at an offset names another one.
 func (c *namings) names(src *source, offset int64, e Expectation, replaces bool) {
-	n := c.of(called{e.Names, e.NamesDue}, src.route)
+	n := c.of(c.meant(called{e.Names, e.NamesDue}), src.route)
 	by := &namer{name: src.name(offset), replaces: replaces, of: n}
 	c.namers[by.name] = by
 	n.by = append(n.by, by)
@@ -176,6 +176,20 @@ func (c *namings) names(src *source, offset int64, e Expectation, replaces bool)
 	if g := c.ids.of[n.Source]; g != nil {
 		c.ids.owe(g) // it may have been taken away by its handle
 	}
+}
+
+// meant is the request that a handle names: what waits to be tried again has one of its own, which means that no more when it is tried once more.
+func (c *namings) meant(name called) called {
+	src := c.source(name.Topic, name.Partition)
+	if src == nil || !isWaitingRetry(src, name.Offset) {
+		return name
+	}
+	origin := src.peek(name.Offset).due
+	if src.retries[origin].due-src.route.jitter(name.Partition, name.Offset) != name.due {
+		return name
+	}
+	of := src.name(origin)
+	return called{of, src.route.asked(of, src.peek(origin))}
 }
 
 // of is a request that something names.

@@ -172,12 +172,16 @@ func (e *ending) judgeAttempts(src *source) {
 
 func (e *ending) judgeAttempt(src *source, offset int64) {
 	s, says, last := src.at(offset), src.attempts[offset].times, src.retries[offset]
-	if !s.is(requested) || !s.is(delivered) || s.is(died) || src.route.Emit == emitNone || e.config.Survey != nil && src.unclear(offset) {
+	if !s.is(requested) || s.is(delivered) == s.is(died) || s.is(delivered) && src.route.Emit == emitNone || e.config.Survey != nil && src.unclear(offset) {
 		return
+	}
+	name := "delay-tries"
+	if s.is(died) {
+		name = errorPrefix + "attempts"
 	}
 	// A record that comes twice may have been delivered before it was put off.
 	if says != last.attempt && !(e.config.AllowDoubles && says < last.attempt) {
-		e.fault(Altered, src.name(offset), nil, "delay-tries says %d, and its last retry record %d", says, last.attempt)
+		e.fault(Altered, src.name(offset), nil, "%s says %d, and its last retry record %d", name, says, last.attempt)
 	}
 }
 

@@ -207,6 +207,26 @@ func TestJitter(t *testing.T) {
 	}
 }
 
+// What waits to be tried again has a handle of its own, which does not have the jitter of its place.
+func TestJitterOfARetry(t *testing.T) {
+	for _, beside := range []int64{0, 1} {
+		w := newWorld()
+		w.config.Routes[0].Jitter, w.config.Routes[0].CancelsAnswered = time.Hour, true
+		rt := &route{Route: w.config.Routes[0]}
+		q := w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=orders")
+		again := w.retry(q, due.Add(time.Duration(rt.jitter(1, q.Offset))*time.Millisecond), due.Add(2*time.Hour))
+		asked := due.Add(2*time.Hour).UnixMilli() - rt.jitter(1, again.Offset) + beside
+		cancel := w.request("", "", fmt.Sprintf("delay-cancel=1-%d-%d", again.Offset, asked))
+		c := newChecker(t, w.config)
+		for _, r := range []*kgo.Record{q, again, cancel} {
+			c.Observe(r, due.Add(10*time.Hour))
+		}
+		if n := c.Report().Count(Missing); n != 2*beside { // the cancel was answered as little as the request
+			t.Errorf("%d ms beside it %d are missing", beside, n)
+		}
+	}
+}
+
 // A pause grows up to the longest, and is spread by as much as was said.
 func TestPause(t *testing.T) {
 	short := Retry{Initial: time.Millisecond, Factor: 1.5, Max: time.Hour}

@@ -83,7 +83,7 @@ type source struct {
 	fates fates
 	freed freed // of a Survey, where what has an id that is had is left out
 
-	copied map[int64]int64 // by offset of what was copied: where its last copy lies
+	copied map[int64]int64 // by offset of what was copied, or of a Survey of its request: where its last copy lies
 	said   map[int64]int64 // by offset of what a resolve record says to be resolved: where that lies
 
 	below int64 // what lies below was lost with the log (Watch.Beheaded)

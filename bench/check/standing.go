@@ -11,8 +11,9 @@ type standing struct {
 	src *source
 }
 
-// copied takes what a carried copy is of, as that was written: a request, or a retry record.
-func (s standing) copied(was *kgo.Record) {
+// copied takes what a carried copy is of, as that was written, a request or a retry record, and where the copy lies.
+func (s standing) copied(was *kgo.Record, at int64) {
+	s.noteCopy(was, at)
 	if s.src.window.has(was.Offset) {
 		return // it was read
 	}
@@ -21,6 +22,20 @@ func (s standing) copied(was *kgo.Record) {
 		return
 	}
 	s.adopt(was)
+}
+
+// noteCopy notes where the last copy lies; a Survey does so of requests that it waits for, whatever of them was copied.
+func (s standing) noteCopy(was *kgo.Record, at int64) {
+	of := was.Offset
+	if s.config.Survey != nil {
+		if origin, _, is := s.src.retryOf(was); is {
+			of = origin.Offset
+		}
+		if slot := s.src.peek(of); !slot.is(requested) || slot.arrivals > 0 || slot.is(settled|left) {
+			return
+		}
+	}
+	s.src.copied[of] = max(s.src.copied[of], at)
 }
 
 // tried takes a retry record, as it was written.
@@ -107,6 +122,12 @@ func (s *source) scatter(n int64) {
 	if s.pages[n] == nil && (n+1)*pageSlots <= s.window.from {
 		s.block(n).pages[n%bitsPages/64] |= 1 << (n % 64)
 	}
+}
+
+// isWaitingRetry tells whether the last retry record of a request lies at an offset.
+func isWaitingRetry(s *source, offset int64) bool {
+	slot := s.peek(offset)
+	return slot.is(isRetry) && s.retries[slot.due].offset == offset
 }
 
 // retry takes a retry record: from now on its origin is ordered by it.

@@ -23,6 +23,7 @@ type Survey interface {
 type Unseen struct {
 	Source
 	Due, Seq  int64 // the key by which the processor orders it; times in ms
+	Place     int64 // the offset of the last record that stands for it: itself, a retry record, or a carried copy; negative: not all that was read since it came
 	DueUnread bool  // when it is due is not known
 	Undated   bool  // when it came is not known, nor when it is due, before the group has noted it
 	Since     int64 // ms: since when it is waited for
@@ -39,7 +40,7 @@ type Unseen struct {
 // Verdict is what is made of a request of which nothing was seen.
 type Verdict struct {
 	Fate  Fate
-	Why   string // of Untellable: a few words, the same for all of one kind
+	Why   string // of Untellable: a few words, the same for all of one kind; of Lost: what else is to be said
 	Final bool   // it will not be another one later on
 }
 
@@ -156,7 +157,7 @@ func (c judging) unseen(src *source, offset int64, s *slot) Verdict {
 	}
 	delivered := deliveredAt(src, offset, s, key.due)
 	v := c.config.Survey.Unseen(Unseen{
-		Source: src.name(offset), Due: key.due, Seq: key.seq, DueUnread: s.is(dueUnread), Undated: undated,
+		Source: src.name(offset), Due: key.due, Seq: key.seq, Place: standsAt(c.Checker, src, offset, s), DueUnread: s.is(dueUnread), Undated: undated,
 		Since: since, Delivered: delivered, Refused: refusedAt(src, offset, s, delivered),
 		Cancel: !s.is(mayDeliver) && !s.is(mayDie) || c.cancels(src.name(offset)),
 		Target: c.targets.names[s.target], Partition: partitionOf(s), MayArrive: s.is(mayDeliver), MayDie: s.is(mayDie),
@@ -184,6 +185,9 @@ func (e surveying) judgeUnseen(src *source, offset int64, s *slot, what string, 
 	case Lags:
 		e.fault(Overdue, src.name(offset), nil, what, args...)
 	case Lost:
+		if v.Why != "" {
+			what, args = what+"; %s", append(slices.Clip(args), v.Why)
+		}
 		e.fault(Missing, src.name(offset), nil, what, args...)
 	case Untellable:
 		e.untell(v.Why, src.name(offset), what, args...)

@@ -164,9 +164,7 @@ func (k *decision) effectOf(q question, h *held, stored []indexEntry) (Effect, e
 		}
 		hit = hit || effect == EffectCancelled
 	}
-	if !hit {
-		k.lost.namesID(q.wanted)
-	}
+	k.lost.namesID(q.wanted)
 	switch {
 	case hit:
 		return EffectCancelled, nil

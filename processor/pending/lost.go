@@ -85,7 +85,7 @@ type lostCopies struct {
 func lostCopiesOf(k *keyed) (all lostCopies) {
 	for i := range k.questions {
 		q := &k.questions[i]
-		if q.copied == nil || q.copied.from >= k.lost.below || q.copied.stub != (state.Key{}) {
+		if q.copied == nil || q.copied.from >= k.lost.below {
 			continue
 		}
 		if all.byKey == nil {
@@ -110,10 +110,14 @@ func (cs lostCopies) take(l *lost, key state.Key) (r release, taken bool) {
 	return release{kind: releaseLost, offset: key.Seq, key: key, id: bytes.Clone(runID(cp.run))}, true
 }
 
-// withID are those with an id.
+// withID are those with an id: of what was delivered, the stubs.
 func (cs lostCopies) withID(l *lost, id []byte) (found []indexEntry) {
 	for _, cp := range cs.byID[string(id)] {
-		if cs.byKey[cp.key] == cp && l.has(cp) {
+		switch {
+		case cs.byKey[cp.key] != cp || !l.has(cp):
+		case cp.stub != state.Key{}:
+			found = append(found, indexEntry{cp.stub, cp.written, true})
+		default:
 			found = append(found, indexEntry{key: cp.key, written: cp.written})
 		}
 	}
