@@ -32,13 +32,6 @@ func (f *found) until() int64 {
 	return min(f.bounds.High, *f.ended)
 }
 
-// checkpointIn is what was committed of a partition.
-func checkpointIn(f kafka.Fetched) (state.Checkpoint, error) {
-	c, err := state.ParseCheckpoint(f.Offset, f.Metadata)
-	c.Epoch = f.Epoch
-	return c, err
-}
-
 // make forms a partition of what was found, and says whether it has to be claimed. The error is
 // one that a person must decide on.
 func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bool, err error) {
@@ -91,7 +84,7 @@ func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 	if f.fetched.Offset < 0 {
 		return k.fromStore(p, fresh, f)
 	}
-	c, err := checkpointIn(f.fetched)
+	c, err := state.ParseCheckpoint(f.fetched.Offset, f.fetched.Epoch, f.fetched.Metadata)
 	switch {
 	case errors.Is(err, state.ErrNotOurs):
 		return fresh, fmt.Errorf("%w: %s is at offset %d; stop the group, then choose: `duewheel checkpoints reset -t %s -p %d --to-beginning` "+
@@ -218,32 +211,18 @@ func (k *kit) storeEpoch(tp kafka.TopicPartition, id kafka.TopicID) int32 {
 	return state.NoEpoch
 }
 
-// comparable is a leader epoch, or state.NoEpoch where brokers cannot be asked where it ends.
-func (s *shared) comparable(epoch int32) int32 {
-	if s.epochs.Load() {
-		return epoch
-	}
-	return state.NoEpoch
-}
-
 // forgetLost empties a store that holds what the log has lost since, and been written on: by offsets alone it would fit a checkpoint, and be taken for what
 // is there now. holds is an epoch of which it is known that the log has it up to O.
 func (s *shared) forgetLost(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, store *state.Partition, c state.Checkpoint, holds int32, high int64, log *slog.Logger) error {
 	pos, ok := store.Position()
-	if !ok || pos.Epoch == holds || s.comparable(pos.Epoch) == state.NoEpoch || !pending.Fits(pos, c) {
+	if !ok || pos.Epoch == holds || !pending.Fits(pos, c) {
 		return nil
 	}
-	ends, err := kafka.AskEpochs(ctx, cl, map[kafka.TopicPartition]int32{tp: pos.Epoch})
-	if err != nil {
+	until, lost, err := s.epochs.Lost(ctx, cl, tp, pos.Epoch, pos.Offset, high)
+	if err != nil || !lost {
 		return err
 	}
-	if end := ends[tp]; end < 0 || pos.Offset <= end {
-		return nil
-	}
-	if tells, err := kafka.TellsEpochs(ctx, cl, tp, high); err != nil || !tells {
-		return err
-	}
-	log.Warn("the local store holds records that the log has lost; rebuilding the partition from the log", "offset", pos.Offset, "log_until", ends[tp])
+	log.Warn("the local store holds records that the log has lost; rebuilding the partition from the log", "offset", pos.Offset, "log_until", until)
 	return store.Drop()
 }
 

@@ -105,7 +105,7 @@ func TestStoreOfWhatTheLogHasLost(t *testing.T) {
 			if err := store.Commit(state.Position{Resume: 60, Offset: 50, Epoch: c.epoch}); err != nil {
 				t.Fatal(err)
 			}
-			l.epochs.Store(!c.mute)
+			l.epochs.Tell(!c.mute)
 			if err := l.forgetLost(t.Context(), l.reader, testTP, store, state.Checkpoint{Offset: 60, LowWater: 60}, c.holds, 60, l.log); err != nil {
 				t.Fatal(err)
 			}
@@ -290,7 +290,7 @@ func TestLookUpAsksTwice(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t)
-			l.epochs.Store(true)
+			l.epochs.Tell(true)
 			asked := 0
 			w.epochs(func(epoch int32) int64 {
 				if asked++; epoch == own {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/picture"
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/processor/turn"
@@ -26,8 +26,8 @@ type shared struct {
 	targets  *targets.Table
 	counters *counters
 	store    *storage
-	assigned assignedSet
-	epochs   atomic.Bool     // brokers can be asked where leader epochs end
+	assigned picture.Set
+	epochs   kafka.Epochs
 	uneven   wait.Wake       // asked by the standbys for a rebalance
 	settings wait.Wake       // asked by lanes to look at the settings of delay topics: partitions were assigned
 	until    context.Context // ends before the time for the shutdown is over: nothing waits for brokers any more

@@ -107,7 +107,7 @@ func (l *lane) work(ctx context.Context) (err error) {
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	l.epochs.Store(epochs)
+	l.epochs.Tell(epochs)
 	if err = l.producers.start(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func (f *leftovers) giveUp(ctx context.Context, ids map[kafka.TopicPartition]kaf
 	}
 	for tp, id := range ids {
 		b := bounds[tp]
-		c, err := state.ParseCheckpoint(got[tp].Offset, got[tp].Metadata)
+		c, err := state.ParseCheckpoint(got[tp].Offset, got[tp].Epoch, got[tp].Metadata)
 		if b.Err != nil || got[tp].Err != nil || err != nil || c.TopicID != id.Short() || c.LowWater < b.Start {
 			continue
 		}
@@ -161,7 +161,7 @@ func (f *leftovers) old(now time.Time) (old []state.PartitionID) {
 
 func (f *leftovers) needed(id state.PartitionID) bool {
 	tp := kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}
-	return id.Group == f.cfg.Group && (f.assigned.has(tp) || f.standbys.of(tp) != nil)
+	return id.Group == f.cfg.Group && (f.assigned.Has(tp) || f.standbys.of(tp) != nil)
 }
 
 // drop empties a partition's part of the store, unless a lane has been given the partition meanwhile.

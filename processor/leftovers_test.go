@@ -49,7 +49,7 @@ func TestLeftovers(t *testing.T) {
 			w.logStart(t, tp, c.start)
 			w.checkpoints(t, withParsers(l, c.found), nil)
 			if c.here {
-				l.assigned.remember(l.n, tp, nil)
+				l.assigned.Remember(l.n, tp, nil)
 			}
 			f := newLeftovers(l.shared, nil, l.reader)
 			began := time.Now()
@@ -220,8 +220,8 @@ func TestGivingUpHoldsNothingUp(t *testing.T) {
 	}
 	go func() {
 		defer close(looked)
-		l.assigned.remember(l.n, testTP, nil)
-		l.assigned.pictures()
+		l.assigned.Remember(l.n, testTP, nil)
+		l.assigned.All()
 		l.store.hasRoom()
 	}()
 	select {

@@ -356,7 +356,7 @@ func (m *model) write(c state.Checkpoint) {
 	}
 	md, err := c.Metadata()
 	m.must(err)
-	m.committed, err = state.ParseCheckpoint(c.Offset, md)
+	m.committed, err = state.ParseCheckpoint(c.Offset, state.NoEpoch, md)
 	m.must(err)
 	m.purity(m.committed)
 }

@@ -169,7 +169,7 @@ func (s *shared) retention() *retention.Env {
 	env := &retention.Env{
 		Group: s.cfg.Group, AtLeastOnce: s.cfg.Guarantee == AtLeastOnce, TrimInterval: s.cfg.TrimInterval, SessionTimeout: s.cfg.SessionTimeout,
 		Lanes: s.cfg.Lanes, BatchRecords: s.cfg.BatchRecords, CarryRecords: s.cfg.CarryRecords, CarryBytes: s.cfg.CarryBytes,
-		Routes: s.routes, Topics: map[string]*retention.Topic{}, Pictures: s.assigned.pictures, Now: s.clock.Now, Settings: s.settings, Log: s.cfg.Logger,
+		Routes: s.routes, Topics: map[string]*retention.Topic{}, Pictures: s.assigned.All, Now: s.clock.Now, Settings: s.settings, Log: s.cfg.Logger,
 	}
 	for topic, counters := range s.counters.topics {
 		env.Topics[topic] = &counters.Topic

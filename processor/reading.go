@@ -12,27 +12,6 @@ import (
 	"github.com/duewheel/duewheel/processor/pending"
 )
 
-const (
-	pollRecords = 4000    // how many records are accepted in one step: some ms of work, or twenty where all go to the store
-	pollBytes   = 2 << 20 // and about how many bytes of them, which takes as long where records are large
-	pollFirst   = 2       // how many are taken before it is looked how large they are
-)
-
-// pollSome waits for records, and returns so many as are accepted in one step.
-func pollSome(ctx context.Context, cl *kgo.Client) kgo.Fetches {
-	fs := cl.PollRecords(ctx, pollFirst)
-	records, bytes := cl.BufferedFetchRecords(), cl.BufferedFetchBytes()
-	if records == 0 {
-		return fs
-	}
-	fs.EachRecord(func(r *kgo.Record) { bytes, records = bytes+int64(len(r.Value)), records+1 })
-	if n := min(pollBytes/max(bytes/records, 1), pollRecords) - pollFirst; n > 0 {
-		var atOnce context.Context // without one it does not wait
-		fs = append(fs, cl.PollRecords(atOnce, int(n))...)
-	}
-	return fs
-}
-
 // reading is what the lane's reader reads. It looks for records on a goroutine of its own, one poll at
 // a time. Partitions come and go between two polls, so that nothing from before turns up after.
 type reading struct {
@@ -52,7 +31,7 @@ func (r *reading) poll(ctx context.Context, room bool) {
 	}
 	ctx, r.endPoll = context.WithCancel(ctx)
 	r.polling = true
-	r.wg.Go(func() { r.fetched <- pollSome(ctx, r.cl) })
+	r.wg.Go(func() { r.fetched <- kafka.PollSome(ctx, r.cl) })
 }
 
 // stop ends a poll, and returns what it has found.

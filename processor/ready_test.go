@@ -60,16 +60,16 @@ func TestNotReadyWhenNothingIsAnswered(t *testing.T) {
 // What a restore waits for, and how far a catch-up has come, can be seen.
 func TestReasons(t *testing.T) {
 	l := testLane(t)
-	l.assigned.remember(l.n, testTP, nil)
+	l.assigned.Remember(l.n, testTP, nil)
 	other := kafka.TopicPartition{Topic: testTopic, Partition: 9}
-	l.assigned.explain(l.n, []kafka.TopicPartition{testTP, other}, "waiting: no broker")
-	got := l.assigned.pictures()
+	l.assigned.Explain(l.n, []kafka.TopicPartition{testTP, other}, "waiting: no broker")
+	got := l.assigned.All()
 	if len(got) != 1 || got[0].Phase != PhaseRestoring || got[0].Reason != "waiting: no broker" {
 		t.Errorf("got %+v", got)
 	}
 	p := livePartition(t, l)
-	l.assigned.remember(l.n, testTP, p)
-	l.assigned.explain(l.n, []kafka.TopicPartition{testTP}, "too late")
+	l.assigned.Remember(l.n, testTP, &p.picture)
+	l.assigned.Explain(l.n, []kafka.TopicPartition{testTP}, "too late")
 	p.Pass(20, 0)
 	p.phase, p.logEnd = PhaseCatchUp, 80
 	equal(t, "reason", pictureOf(l).Reason, "reading the log, at offset 20 of 80: 0 %, 0 records/s")
@@ -133,7 +133,7 @@ func TestNotReadyWhenAllIsStopped(t *testing.T) {
 	p := &Processor{}
 	p.cfg = l.cfg
 	for _, of := range []*partition{first, second} {
-		p.assigned.remember(l.n, of.tp, of)
+		p.assigned.Remember(l.n, of.tp, &of.picture)
 		of.publish(testNow, &l.kit)
 	}
 	for i, c := range []struct {

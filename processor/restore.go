@@ -95,7 +95,7 @@ func (r *restore) run(ctx context.Context, left []kafka.TopicPartition) {
 				logged = err.Error()
 				r.log.Warn("partitions cannot be restored yet; trying again", "partitions", left, "error", err)
 			}
-			r.assigned.explain(r.n, left, "waiting: "+err.Error())
+			r.assigned.Explain(r.n, left, "waiting: "+err.Error())
 			r.sharedOut(err)
 			pause = min(2*pause, time.Second)
 		} else {
@@ -131,7 +131,7 @@ func (r *restore) free(ctx context.Context, unstable map[kafka.TopicPartition]ka
 		r.hangs = true
 	}
 	if r.hangs || r.refused == nil { // else the answer to the last try says more
-		r.assigned.explain(r.n, held, why)
+		r.assigned.Explain(r.n, held, why)
 	}
 	r.refused = r.fence(ctx, unstable)
 	return r.refused
@@ -189,7 +189,7 @@ func (r *restore) lookUp(ctx context.Context, of map[kafka.TopicPartition]found)
 			f.fetched.Epoch = r.storeEpoch(tp, f.id)
 			of[tp] = f
 		}
-		epochs[tp] = r.comparable(f.fetched.Epoch)
+		epochs[tp] = r.epochs.Comparable(f.fetched.Epoch)
 	}
 	var ends map[kafka.TopicPartition]int64
 	var unknown error
@@ -250,7 +250,7 @@ func (r *restore) fence(ctx context.Context, unstable map[kafka.TopicPartition]k
 	fenced := map[string]bool{r.writer: true, "": true} // our own producers have been renewed already
 	r.show(ctx, unstable, got)
 	for tp, f := range got {
-		c, err := checkpointIn(f)
+		c, err := state.ParseCheckpoint(f.Offset, f.Epoch, f.Metadata)
 		if err != nil || fenced[c.Writer] {
 			continue
 		}

@@ -200,7 +200,7 @@ func TestRestoreTellsOfHangingTransactions(t *testing.T) {
 			r.run(t.Context(), []kafka.TopicPartition{tp})
 		}()
 		for why := ""; !strings.Contains(why, ErrHangingTransaction.Error()); {
-			why = l.assigned.pictures()[0].Reason
+			why = l.assigned.All()[0].Reason
 		}
 		gone.Store(true)
 		if got := <-l.restores.restored; got.p == nil || got.p.tp != tp {

@@ -38,7 +38,7 @@ func (w *world) tellCheckpoints(stop <-chan struct{}) {
 		}
 		for topic, partitions := range info.Commits {
 			for partition, c := range partitions {
-				if cp, err := state.ParseCheckpoint(c.Offset, c.Metadata); err == nil {
+				if cp, err := state.ParseCheckpoint(c.Offset, state.NoEpoch, c.Metadata); err == nil {
 					w.watch.Checkpoint(topic, partition, cp.Offset, cp.Watermark.Due, cp.Watermark.Seq)
 				}
 			}

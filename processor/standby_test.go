@@ -299,7 +299,7 @@ func TestStandbysLeaveLanesAlone(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.Standbys = 1 })
 	s := newStandbys(l.shared)
 	c := checkpointAt(l, state.Checkpoint{Offset: 1})
-	l.assigned.remember(l.n, testTP, nil)
+	l.assigned.Remember(l.n, testTP, nil)
 	store, err := l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
 	if err != nil {
 		t.Fatal(err)
@@ -310,7 +310,7 @@ func TestStandbysLeaveLanesAlone(t *testing.T) {
 	if err := store.Commit(state.Position{Epoch: state.NoEpoch}); err != nil {
 		t.Errorf("the lane cannot use its store any more: %v", err)
 	}
-	l.assigned.forget(l.n, testTP)
+	l.assigned.Forget(l.n, testTP)
 	if err := s.open(t.Context(), testTP, testID, c, kafka.Bounds{}); err != nil || s.m[testTP] == nil {
 		t.Fatalf("the partition is not followed: error %v", err)
 	}
@@ -363,7 +363,7 @@ func TestStandbyWaitsForItsLane(t *testing.T) {
 	s.reading[testTP] = true
 	s.saw(&assignor.View{Replicas: []string{"duewheel-me", "duewheel-other"}, Owners: map[kafka.TopicPartition]string{testTP: "duewheel-me"}}, "duewheel-me")
 	s.follow(t.Context())
-	l.assigned.remember(l.n, testTP, nil) // only now the lane hears of it
+	l.assigned.Remember(l.n, testTP, nil) // only now the lane hears of it
 	if s.take(testTP, testID) == nil {
 		t.Error("it was given up a moment before it was needed")
 	}

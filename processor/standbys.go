@@ -80,7 +80,7 @@ func (s *standbys) run(ctx context.Context) (err error) {
 func (s *standbys) follow(ctx context.Context) {
 	s.mu.Lock()
 	for tp := range s.m {
-		if !slices.Contains(s.wanted, tp) && !s.mine[tp] && !s.assigned.has(tp) { // else a lane is about to take it
+		if !slices.Contains(s.wanted, tp) && !s.mine[tp] && !s.assigned.Has(tp) { // else a lane is about to take it
 			delete(s.m, tp)
 		}
 	}
@@ -101,7 +101,7 @@ func (s *standbys) followOne(ctx context.Context, tp kafka.TopicPartition, id ka
 	if f.Err != nil || f.Offset < 0 || time.Now().Before(s.notBefore[tp]) {
 		return
 	}
-	c, err := checkpointIn(f)
+	c, err := state.ParseCheckpoint(f.Offset, f.Epoch, f.Metadata)
 	if err != nil || c.TopicID != id.Short() {
 		return // its owner says what there is to be said
 	}
@@ -158,7 +158,7 @@ func (s *standbys) restAfter(tp kafka.TopicPartition, err error) {
 // begin starts a standby, unless this process has partitions of its own to bring back: those come
 // first.
 func (s *standbys) begin(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint) error {
-	for _, p := range s.assigned.pictures() {
+	for _, p := range s.assigned.All() {
 		if p.Phase == PhaseRestoring || p.Phase == PhaseCatchUp {
 			return nil
 		}
@@ -191,7 +191,7 @@ func (s *standbys) open(ctx context.Context, tp kafka.TopicPartition, id kafka.T
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.assigned.has(tp) {
+	if s.assigned.Has(tp) {
 		return nil
 	}
 	s.m[tp] = b
@@ -278,7 +278,7 @@ func (s *standbys) read(ctx context.Context, until time.Time) {
 			wait.For(ctx, roomPause)
 			continue
 		}
-		fs := pollSome(ctx, s.reader)
+		fs := kafka.PollSome(ctx, s.reader)
 		fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
 			tp := kafka.TopicPartition{Topic: ftp.Topic, Partition: ftp.Partition}
 			b := s.of(tp)

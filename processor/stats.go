@@ -74,13 +74,7 @@ type PartitionStats = picture.Partition
 type AgendaEntry = picture.AgendaEntry
 
 // StandbyStats is what is known of one standby.
-type StandbyStats struct {
-	Topic     string
-	Partition int32
-	Offset    int64 // O of the owner, as last seen
-	Position  int64 // the next offset that it takes in
-	Pending   int64
-}
+type StandbyStats = picture.Standby
 
 // TopicStats counts what happened to the records of one delay topic.
 type TopicStats struct {

@@ -317,26 +317,36 @@ func (s *shared) holds() map[assignor.Held]int64 {
 
 // openUnlessOurs opens a part of the store; nil: a lane has its partition. A lane that gets it at the same time
 // opens it afterwards, which ends this handle.
-func (s *shared) openUnlessOurs(id state.PartitionID) (*state.Partition, error) {
+func (s *shared) openUnlessOurs(id state.PartitionID) (part *state.Partition, err error) {
 	if !s.store.works() {
 		return nil, errNoStore // what opens it again would hold up the lanes here
 	}
-	s.assigned.mu.Lock()
-	defer s.assigned.mu.Unlock()
-	if s.assigned.hasLocked(kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}) {
-		return nil, nil
-	}
-	return s.store.Partition(id)
+	_, err = s.assigned.Unless(tpOf(id), func() (err error) {
+		part, err = s.store.Partition(id)
+		return err
+	})
+	return part, err
 }
 
 // removeUnlessOurs removes a part of the store. The error is errNoStore when the store does not work, and when a lane here has been given the
 // partition meanwhile: then it is left alone.
 func (s *shared) removeUnlessOurs(id state.PartitionID) error {
-	s.assigned.mu.Lock()
-	defer s.assigned.mu.Unlock()
-	store := s.store.opened.Load()
-	if store == nil || id.Group == s.cfg.Group && s.assigned.hasLocked(kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}) {
-		return errNoStore
+	remove := func() error {
+		store := s.store.opened.Load()
+		if store == nil {
+			return errNoStore
+		}
+		return store.Remove(id)
 	}
-	return store.Remove(id)
+	if id.Group != s.cfg.Group { // which no lane here has
+		return remove()
+	}
+	if done, err := s.assigned.Unless(tpOf(id), remove); done {
+		return err
+	}
+	return errNoStore
+}
+
+func tpOf(id state.PartitionID) kafka.TopicPartition {
+	return kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}
 }
