@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -98,7 +99,7 @@ func TestStoreOfWhatTheLogHasLost(t *testing.T) {
 				}
 				return c.last // of the leader itself
 			})
-			store, err := l.store.Partition(l.partitionID(testTP, testID))
+			store, err := l.store.Partition(l.store.ID(testTP, testID))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +107,8 @@ func TestStoreOfWhatTheLogHasLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.epochs.Tell(!c.mute)
-			if err := l.forgetLost(t.Context(), l.reader, testTP, store, state.Checkpoint{Offset: 60, LowWater: 60}, c.holds, 60, l.log); err != nil {
+			heir := local.Heir{TP: testTP, Store: store, Reader: l.reader, Epochs: &l.epochs, Log: l.log}
+			if err := heir.ForgetLost(t.Context(), state.Checkpoint{Offset: 60, LowWater: 60}, c.holds, 60); err != nil {
 				t.Fatal(err)
 			}
 			_, kept := store.Position()

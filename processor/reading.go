@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/processor/pending"
 )
 
@@ -85,14 +86,11 @@ func (r *reading) announce(tps []kafka.TopicPartition) {
 	}
 }
 
-// roomPause is how soon it is looked again whether the store has room.
-const roomPause = 2 * time.Millisecond
-
 // pause is how soon throttle or poll has to look again: a rest ends as soon as another leader is known, and the client does not say when.
 func (r *reading) pause() time.Duration {
 	switch {
 	case r.waiting:
-		return roomPause
+		return local.RoomPause
 	case r.resting:
 		return 10 * time.Millisecond
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -14,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/processor/wait"
@@ -341,8 +340,8 @@ func (r *restore) claimed(ps []*partition, refused map[kafka.TopicPartition]erro
 func (r *restore) open(ctx context.Context, p *partition) error {
 	if !p.Ordered() {
 		err := r.openStore(ctx, p)
-		if errors.Is(err, errNoStore) || errors.Is(err, state.ErrFailed) {
-			r.store.failed(err)
+		if errors.Is(err, local.ErrNoStore) || errors.Is(err, state.ErrFailed) {
+			r.store.Failed(err)
 		} else if err != nil {
 			return err
 		}
@@ -353,8 +352,8 @@ func (r *restore) open(ctx context.Context, p *partition) error {
 
 // openStore gives a partition its part of the store, and what that spares it.
 func (r *restore) openStore(ctx context.Context, p *partition) error {
-	warm := r.warm(p.tp, p.id)
-	store, err := r.store.Partition(r.partitionID(p.tp, p.id))
+	warm := r.standbys.Take(p.tp, p.id)
+	store, err := r.store.Partition(r.store.ID(p.tp, p.id))
 	if err != nil {
 		return p.describe("open the store of", err)
 	}
@@ -371,30 +370,14 @@ func (r *restore) openStore(ctx context.Context, p *partition) error {
 			return r.bearStart(p, c)
 		}
 	}
-	if err := r.forgetLost(ctx, r.reader, p.tp, store, c, p.told, p.logEnd, p.log); err != nil {
+	heir := local.Heir{TP: p.tp, Route: p.route, Store: store, Reader: r.reader, Epochs: &r.epochs, Log: p.log}
+	if err := heir.ForgetLost(ctx, c, p.told, p.logEnd); err != nil {
 		return p.describe("open the store of", err)
 	}
-	got, err := pending.Inherit(ctx.Err, p.route, store, c, p.logStart, p.logEnd)
+	got, err := heir.Inherit(ctx, c, p.logStart, p.logEnd)
 	if err != nil {
 		return p.describe("open the store of", err)
 	}
-	tellInherited(p.log, got)
 	p.Use(store, got, now, r.windowMax)
 	return r.bearStart(p, c)
-}
-
-// tellInherited says why a store was of no use.
-func tellInherited(log *slog.Logger, got pending.Inherited) {
-	if got.Unused == nil {
-		return
-	}
-	level := slog.LevelInfo
-	switch {
-	case got.Lagged:
-		level = slog.LevelDebug
-	case got.Leads:
-		log.Error("the committed offset has gone back: it was set back, or the brokers have lost offsets (unclean leader election, power loss, or a restored broker); what was delivered since comes again", "error", got.Unused)
-		return
-	}
-	log.Log(context.Background(), level, "the local store is of no use for a partition; rebuilding that from the log", "error", got.Unused)
 }
