@@ -315,7 +315,7 @@ func (g *ground) look(ctx context.Context) {
 			if !ok {
 				return // nothing was claimed yet
 			}
-			point, err := state.ParseCheckpoint(of.At, of.Metadata)
+			point, err := state.ParseCheckpoint(of.At, state.NoEpoch, of.Metadata)
 			if err != nil || point.LowWater < o.Offset {
 				g.lost = true
 				g.t.Errorf("%s/%d begins at %d, and the checkpoint of %s is %+v (%v)", o.Topic, o.Partition, o.Offset, c.name, point, err)

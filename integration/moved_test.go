@@ -42,7 +42,7 @@ func TestGroupTakesThePlaceOfAnother(t *testing.T) {
 	eventually(t, func() string {
 		got, err := s.admin.FetchOffsets(t.Context(), s.name)
 		o, _ := got.Lookup(s.route.Topic, 0)
-		if c, unread := state.ParseCheckpoint(o.At, o.Metadata); err != nil || unread != nil || c.LowWater < low {
+		if c, unread := state.ParseCheckpoint(o.At, o.LeaderEpoch, o.Metadata); err != nil || unread != nil || c.LowWater < low {
 			return fmt.Sprintf("L is %d, and what was carried lies below %d: %v", c.LowWater, low, err)
 		}
 		return ""

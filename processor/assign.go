@@ -102,7 +102,7 @@ func (l *lane) awaitTurn(ctx context.Context) {
 func (l *lane) drop(ctx context.Context, tps []kafka.TopicPartition) {
 	gone := map[string][]int32{}
 	for _, tp := range tps {
-		l.assigned.forget(l.n, tp)
+		l.assigned.Forget(l.n, tp)
 		p := l.partitions[tp]
 		if p == nil {
 			continue
@@ -192,7 +192,7 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 	delete(r.from.left, p.tp)
 	l.partitions[p.tp] = p
 	l.order = inOrder(l.partitions)
-	l.assigned.remember(l.n, p.tp, p)
+	l.assigned.Remember(l.n, p.tp, &p.picture)
 	if p.phase == PhaseStopped {
 		l.log.Error("partition is stopped until a person decides", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", p.err)
 		l.events.tell(Event{Kind: EventStopped, Error: p.err.Error()}, p.tp)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/picture"
+	"github.com/duewheel/duewheel/state"
 )
 
 // show shows how partitions were before the transaction that their restore waits for, when that has lasted: nothing of them is carried meanwhile.
@@ -20,16 +21,16 @@ func (r *restore) show(ctx context.Context, ids map[kafka.TopicPartition]kafka.T
 		return // what was seen before is shown
 	}
 	for tp, f := range as {
-		c, err := checkpointIn(f)
+		c, err := state.ParseCheckpoint(f.Offset, f.Epoch, f.Metadata)
 		if b := bounds[tp]; err == nil && b.Err == nil && c.TopicID == ids[tp].Short() {
-			r.assigned.see(r.n, tp, picture.Seen{ID: ids[tp], Offset: c.Offset, LowWater: c.LowWater, LogStart: b.Start, LogEnd: b.High})
+			r.assigned.See(r.n, tp, picture.Seen{ID: ids[tp], Offset: c.Offset, LowWater: c.LowWater, LogStart: b.Start, LogEnd: b.High})
 		}
 	}
 }
 
 // pictures are those of the partitions that the process has. What carriers say of those that are being restored they cannot say themselves.
 func (p *Processor) pictures() []PartitionStats {
-	all := p.assigned.pictures()
+	all := p.assigned.All()
 	for i := range all {
 		if s := &all[i]; s.Phase == PhaseRestoring {
 			s.CarryBehind = p.counters.topics[s.Topic].Behind.Of(s.Partition)

@@ -62,7 +62,7 @@ func holds(p *partition) bool {
 // save has the store hold what this process holds of what logs have lost, of one partition at a time while there is room, and be on the disk then: so it outlives the
 // process. It says of which partition there was an error.
 func (l beheading) save() (*partition, error) {
-	room := l.store.hasRoom()
+	room := l.store.HasRoom()
 	for _, p := range l.order {
 		if p.loss == nil || p.saved >= p.logStart {
 			continue
@@ -97,7 +97,7 @@ func (l beheading) bear(p *partition) error {
 	if err := p.Tidy(true); err != nil {
 		return err
 	}
-	p.flush = l.store.bear(l.cfg.AcceptLoss)
+	p.flush = l.store.Bear(l.cfg.AcceptLoss)
 	return nil
 }
 
@@ -110,7 +110,7 @@ func (l beheading) bears(p *partition) bool {
 	if p.loss == nil || !p.HasStore() || time.Since(p.beheaded) > readOnWithin {
 		return true
 	}
-	return p.saved >= p.logStart && l.store.flushes.has(p.flush)
+	return p.saved >= p.logStart && l.store.Flushed(p.flush)
 }
 
 // readOn reads a partition on from where its log begins.

@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -60,7 +59,7 @@ func TestBudgetIsShared(t *testing.T) {
 			}
 			l := p.lanes[c.lanes-1]
 			equal(t, "near records", l.memory.budget, c.near)
-			equal(t, "store", p.store.options.MemoryBudget, c.store)
+			equal(t, "store", p.store.Options.MemoryBudget, c.store)
 			equal(t, "records of a turn", l.selection.batch.records, int(c.records))
 			equal(t, "bytes of a turn", l.selection.batch.bytes, c.batchBytes)
 			equal(t, "bytes of a fetch", int64(p.cfg.fetchBytes()), c.fetch)
@@ -248,43 +247,6 @@ func TestReadingGoesOnBesideAFullPartition(t *testing.T) {
 	}
 	equal(t, "paused when it holds little again", other.paused, false)
 	equal(t, "the one that fills memory is paused", full.paused, true)
-}
-
-// The fetches of standbys are bounded, and one that waits for its owner is not read on.
-func TestStandbysPauseReading(t *testing.T) {
-	l := testLane(t, func(c *Config) { c.Standbys = 1 })
-	s := newStandbys(l.shared)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.run(ended); err != nil {
-		t.Fatal(err)
-	}
-	equal(t, "bytes of the first fetch", s.reader.OptValue(kgo.FetchMaxBytes), any(int32(2<<20)))
-	var err error
-	var closeReader func()
-	if s.reader, closeReader, err = kafka.NewReader(l.cfg.Client, standbyFetchBytes); err != nil {
-		t.Fatal(err)
-	}
-	defer closeReader()
-	if err := s.open(t.Context(), testTP, testID, checkpointAt(l, state.Checkpoint{Offset: 1}), kafka.Bounds{}); err != nil {
-		t.Fatal(err)
-	}
-	b := s.m[testTP]
-	paused := func() bool {
-		s.steer()
-		return len(s.reader.PauseFetchPartitions(nil)) > 0
-	}
-	equal(t, "paused at the beginning", paused(), false)
-	for offset := range int64(3) {
-		if err := b.read([]*kgo.Record{req(offset, ms(1000), "orders")}); err != nil {
-			t.Fatal(err)
-		}
-		equal(t, fmt.Sprintf("paused after record %d", offset), paused(), offset > 0)
-	}
-	if _, err := b.Follow(checkpointAt(l, state.Checkpoint{Offset: 3})); err != nil {
-		t.Fatal(err)
-	}
-	equal(t, "paused when the owner has accepted them", paused(), false)
 }
 
 // However many partitions there are, what is late in all of them together stays in bounds: what each may hold of it in memory is a part of its share. In a

@@ -63,7 +63,7 @@ func TestEntry(t *testing.T) {
 	if err != nil || e.Offset != 9 || e.TP != testTP || e.ID != testID {
 		t.Errorf("got %+v, %v", e, err)
 	}
-	if c, err := state.ParseCheckpoint(e.Offset, e.Metadata); err != nil || c.LowWater != 3 || c.Writer != "w" {
+	if c, err := state.ParseCheckpoint(e.Offset, state.NoEpoch, e.Metadata); err != nil || c.LowWater != 3 || c.Writer != "w" {
 		t.Errorf("it reads %+v, %v", c, err)
 	}
 	if _, err := turn.CommitOf(testTP, testID, state.Checkpoint{Offset: 3, LowWater: 9}); !errors.Is(err, state.ErrCorrupt) {

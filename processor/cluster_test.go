@@ -91,6 +91,17 @@ func (w *wiretap) take() []string {
 	return out
 }
 
+// client is one that has nothing to do with what is tested.
+func (w *wiretap) client(t *testing.T) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
 // only keeps what begins with one of the given words.
 func only(seen []string, words ...string) []string {
 	return slices.DeleteFunc(slices.Clone(seen), func(s string) bool {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/local"
 )
 
 // These errors stop a partition until a person has decided. They are logged, counted and
@@ -17,7 +18,7 @@ var (
 	// belong to it would be passed over.
 	ErrOtherIdentity = errors.New("processor: the checkpoint says another group.identity")
 	// ErrLogTruncated means that the delay topic has lost records that were pending.
-	ErrLogTruncated = errors.New("processor: the delay topic has lost pending records")
+	ErrLogTruncated = local.ErrLogTruncated
 	// ErrBeyondLog means that the checkpoint lies above the end of the log, or above where that had ended before it was written on.
 	ErrBeyondLog = errors.New("processor: the checkpoint lies above the end of the log")
 )

@@ -2,15 +2,12 @@ package processor
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
@@ -33,18 +30,11 @@ func (f *found) until() int64 {
 	return min(f.bounds.High, *f.ended)
 }
 
-// checkpointIn is what was committed of a partition.
-func checkpointIn(f kafka.Fetched) (state.Checkpoint, error) {
-	c, err := state.ParseCheckpoint(f.Offset, f.Metadata)
-	c.Epoch = f.Epoch
-	return c, err
-}
-
 // make forms a partition of what was found, and says whether it has to be claimed. The error is
 // one that a person must decide on.
 func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bool, err error) {
 	p = &partition{
-		tp: tp, id: f.id, mark: r.mark(tp, f.id), route: r.routes[tp.Topic], stats: r.counters.topics[tp.Topic], since: r.began,
+		tp: tp, id: f.id, mark: topics.NewMark(f.id.Short(), r.cfg.Identity, tp.Partition), route: r.routes[tp.Topic], stats: r.counters.topics[tp.Topic], since: r.began,
 		log:      r.log.With("topic", tp.Topic, "partition", tp.Partition),
 		phase:    PhaseCatchUp,
 		logStart: f.bounds.Start, endAsked: f.bounds.Asked, told: state.NoEpoch,
@@ -91,7 +81,7 @@ func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 	if f.fetched.Offset < 0 {
 		return k.fromStore(p, fresh, f)
 	}
-	c, err := checkpointIn(f.fetched)
+	c, err := state.ParseCheckpoint(f.fetched.Offset, f.fetched.Epoch, f.fetched.Metadata)
 	switch {
 	case errors.Is(err, state.ErrNotOurs):
 		return fresh, fmt.Errorf("%w: %s is at offset %d; stop the group, then choose: `duewheel checkpoints reset -t %s -p %d --to-beginning` "+
@@ -141,7 +131,7 @@ func (k *kit) cut(p *partition, c state.Checkpoint, f found) (state.Checkpoint, 
 func (k *kit) truncated(p *partition, c state.Checkpoint, logStart int64) (state.Checkpoint, error) {
 	reaches, err := k.storeReaches(p, c)
 	switch {
-	case errors.Is(err, errNoStore):
+	case errors.Is(err, local.ErrNoStore):
 		return c, fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; the local store may hold what is missing, so make it work: %w",
 			ErrLogTruncated, p.tp, c.LowWater, logStart, err)
 	case reaches >= logStart:
@@ -182,7 +172,7 @@ func mayComeAgain(c state.Checkpoint) string {
 // anew, without their records, and what only memory held is read by the parser that held then.
 func (k *kit) fromStore(p *partition, fresh state.Checkpoint, f found) (state.Checkpoint, error) {
 	var pos state.Position
-	part, err := k.store.Partition(k.partitionID(p.tp, p.id))
+	part, err := k.store.Partition(k.store.ID(p.tp, p.id))
 	known := err == nil
 	if known {
 		pos, known = part.Position()
@@ -211,7 +201,7 @@ func (k *kit) fromStore(p *partition, fresh state.Checkpoint, f found) (state.Ch
 
 // storeEpoch is the epoch of what the local store holds of a partition, or state.NoEpoch.
 func (k *kit) storeEpoch(tp kafka.TopicPartition, id kafka.TopicID) int32 {
-	part, err := k.store.Partition(k.partitionID(tp, id))
+	part, err := k.store.Partition(k.store.ID(tp, id))
 	if err != nil {
 		return state.NoEpoch
 	}
@@ -221,41 +211,12 @@ func (k *kit) storeEpoch(tp kafka.TopicPartition, id kafka.TopicID) int32 {
 	return state.NoEpoch
 }
 
-// comparable is a leader epoch, or state.NoEpoch where brokers cannot be asked where it ends.
-func (s *shared) comparable(epoch int32) int32 {
-	if s.epochs.Load() {
-		return epoch
-	}
-	return state.NoEpoch
-}
-
-// forgetLost empties a store that holds what the log has lost since, and been written on: by offsets alone it would fit a checkpoint, and be taken for what
-// is there now. holds is an epoch of which it is known that the log has it up to O.
-func (s *shared) forgetLost(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, store *state.Partition, c state.Checkpoint, holds int32, high int64, log *slog.Logger) error {
-	pos, ok := store.Position()
-	if !ok || pos.Epoch == holds || s.comparable(pos.Epoch) == state.NoEpoch || !pending.Fits(pos, c) {
-		return nil
-	}
-	ends, err := kafka.AskEpochs(ctx, cl, map[kafka.TopicPartition]int32{tp: pos.Epoch})
-	if err != nil {
-		return err
-	}
-	if end := ends[tp]; end < 0 || pos.Offset <= end {
-		return nil
-	}
-	if tells, err := kafka.TellsEpochs(ctx, cl, tp, high); err != nil || !tells {
-		return err
-	}
-	log.Warn("the local store holds records that the log has lost; rebuilding the partition from the log", "offset", pos.Offset, "log_until", ends[tp])
-	return store.Drop()
-}
-
 // storeReaches is up to where the local store, or the standby that fills it, holds everything that is pending, so that nothing of that has been lost yet; -1: it is of no use.
 func (k *kit) storeReaches(p *partition, c state.Checkpoint) (upTo int64, err error) {
-	if err := k.advance(p.tp, p.id, c); err != nil {
+	if err := k.standbys.Advance(p.tp, p.id, c); err != nil {
 		p.log.Debug("a standby cannot be brought up to the checkpoint", "error", err)
 	}
-	part, err := k.store.Partition(k.partitionID(p.tp, p.id))
+	part, err := k.store.Partition(k.store.ID(p.tp, p.id))
 	if err != nil {
 		return -1, err
 	}
@@ -282,18 +243,6 @@ func (k *kit) bearStart(p *partition, c state.Checkpoint) error {
 	if err := p.Flush(); err != nil {
 		return p.describe("bring to the disk the store of", err)
 	}
-	if store := k.store.opened.Load(); store != nil {
-		k.store.flush(store)
-	}
+	k.store.Flush()
 	return nil
-}
-
-// mark is what tells the records that this group writes into a partition for itself.
-func (s *shared) mark(tp kafka.TopicPartition, id kafka.TopicID) topics.Mark {
-	return topics.NewMark(id.Short(), s.cfg.Identity, tp.Partition)
-}
-
-// partitionID is a partition's name in the store.
-func (s *shared) partitionID(tp kafka.TopicPartition, id kafka.TopicID) state.PartitionID {
-	return state.PartitionID{Group: s.cfg.Group, Topic: tp.Topic, TopicID: id, Partition: tp.Partition}
 }

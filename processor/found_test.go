@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -98,15 +99,16 @@ func TestStoreOfWhatTheLogHasLost(t *testing.T) {
 				}
 				return c.last // of the leader itself
 			})
-			store, err := l.store.Partition(l.partitionID(testTP, testID))
+			store, err := l.store.Partition(l.store.ID(testTP, testID))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := store.Commit(state.Position{Resume: 60, Offset: 50, Epoch: c.epoch}); err != nil {
 				t.Fatal(err)
 			}
-			l.epochs.Store(!c.mute)
-			if err := l.forgetLost(t.Context(), l.reader, testTP, store, state.Checkpoint{Offset: 60, LowWater: 60}, c.holds, 60, l.log); err != nil {
+			l.epochs.Tell(!c.mute)
+			heir := local.Heir{TP: testTP, Store: store, Reader: l.reader, Epochs: &l.epochs, Log: l.log}
+			if err := heir.ForgetLost(t.Context(), state.Checkpoint{Offset: 60, LowWater: 60}, c.holds, 60); err != nil {
 				t.Fatal(err)
 			}
 			_, kept := store.Position()
@@ -290,7 +292,7 @@ func TestLookUpAsksTwice(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t)
-			l.epochs.Store(true)
+			l.epochs.Tell(true)
 			asked := 0
 			w.epochs(func(epoch int32) int64 {
 				if asked++; epoch == own {

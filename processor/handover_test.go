@@ -74,7 +74,7 @@ func TestStoreCoversTheLog(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := testLane(t)
 			p := &partition{tp: testTP, log: l.log}
-			part, err := l.store.Partition(l.partitionID(p.tp, p.id))
+			part, err := l.store.Partition(l.store.ID(p.tp, p.id))
 			if err != nil {
 				t.Fatal(err)
 			}

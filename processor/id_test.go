@@ -4,10 +4,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/internal/disk"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -20,16 +19,16 @@ func withID(r *kgo.Record, id string) *kgo.Record {
 
 // The disk fails; the lane learns it when it looks up the id of a record that it accepts. The record must not be passed over.
 func TestStoreFailsAsAnIDIsLookedUp(t *testing.T) {
-	var disk broken
-	l := testLane(t, func(c *Config) { c.FS = errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(disk.inject)) })
+	var broken disk.Broken
+	l := testLane(t, onDisk(&broken))
 	p := livePartition(t, l)
 	l.read(t, p, testNow, withID(req(0, ms(farMs), "orders"), "a"), cancelOf(1, testTP.Partition, 0, ms(farMs)))
 	if err := p.Load(testNow, pending.Room{}); err != nil {
 		t.Fatal(err)
 	}
 	l.happened(p.take(testNow, nil, 1000, anyBytes))
-	disk.fail(syscall.ENOSPC)
-	if err := l.store.opened.Load().Flush(); err == nil {
+	broken.Fail(syscall.ENOSPC)
+	if err := l.store.Opened().Flush(); err == nil {
 		t.Fatal("the disk works")
 	}
 	equal(t, "the partition has its store still", p.HasStore(), true)
@@ -56,14 +55,14 @@ func TestStoreFailsAsAnIDIsLookedUp(t *testing.T) {
 
 // The disk fails between two answers to questions that were read together: what was answered stays so.
 func TestStoreFailsAsCancelsAreDecided(t *testing.T) {
-	var disk broken
-	l := testLane(t, func(c *Config) { c.FS = errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(disk.inject)) })
+	var broken disk.Broken
+	l := testLane(t, onDisk(&broken))
 	p := livePartition(t, l)
 	replace := req(2, ms(600), "orders")
 	replace.Headers = append(replace.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(topics.Handle{Partition: testTP.Partition, Offset: 0, Due: ms(500)}.String())})
 	l.read(t, p, testNow, req(0, ms(500), "orders"), req(1, ms(farMs), "orders"), replace, cancelOf(3, testTP.Partition, 1, ms(farMs)))
-	disk.fail(syscall.ENOSPC)
-	if err := l.store.opened.Load().Flush(); err == nil {
+	broken.Fail(syscall.ENOSPC)
+	if err := l.store.Opened().Flush(); err == nil {
 		t.Fatal("the disk works")
 	}
 	if err := p.Load(testNow, l.memory.room(1)); err != nil { // lane.step

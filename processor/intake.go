@@ -1,10 +1,13 @@
 package processor
 
 import (
+	"errors"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/histogram"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/state"
 )
 
 // intake takes in what a fetch has brought of one partition. What other goroutines read, and what is the same for neighbours, it touches once for
@@ -26,7 +29,7 @@ func (in *intake) all(rs []*kgo.Record, now int64, err error) error {
 	defer in.end()
 	for _, r := range rs {
 		if err == nil {
-			if err = in.accept(r, now); err != nil && in.store.without(in.p, err) == nil {
+			if err = in.accept(r, now); err != nil && in.without(in.p, err) == nil {
 				err = in.accept(r, now) // it was not taken in
 			}
 		}
@@ -69,4 +72,14 @@ func (in *intake) end() {
 	stats.late.Add(in.late)
 	stats.lateOnArrival.Add(in.overdue)
 	in.requested.Add()
+}
+
+// without makes a live partition go on without the store when that is what the error asks for; the others do when they meet the failure, too.
+func (k *kit) without(p *partition, err error) error {
+	if err == nil || !p.live() || !errors.Is(err, state.ErrFailed) {
+		return err
+	}
+	k.store.Failed(err)
+	p.Forgo()
+	return nil
 }

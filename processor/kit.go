@@ -4,30 +4,32 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/local"
+	"github.com/duewheel/duewheel/processor/picture"
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/standby"
 	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/processor/wait"
-	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
-// shared is what lanes and standbys work with. New makes it, and it stays as it is when Run has begun; every goroutine may use all of it.
+// shared is what lanes work with. New makes it, and it stays as it is when Run has begun; every goroutine may use all of it.
 type shared struct {
 	cfg      Config
 	routes   map[string]*topics.Route
 	clock    *clock.Clock
 	targets  *targets.Table
 	counters *counters
-	store    *storage
-	assigned assignedSet
-	epochs   atomic.Bool     // brokers can be asked where leader epochs end
+	store    *local.Store
+	standbys *standby.Set // nil: none are kept
+	assigned picture.Set
+	epochs   kafka.Epochs    // a lane tells it, before it joins the group
 	uneven   wait.Wake       // asked by the standbys for a rebalance
 	settings wait.Wake       // asked by lanes to look at the settings of delay topics: partitions were assigned
 	until    context.Context // ends before the time for the shutdown is over: nothing waits for brokers any more
@@ -44,10 +46,8 @@ type kit struct {
 	coordinator *kafka.Coordinator
 	reader      *kgo.Client
 	quota       *producer.Quota
-	wg          *sync.WaitGroup                                                   // goroutines that the lane has to wait for
-	windowMax   int64                                                             // ms
-	warm        func(kafka.TopicPartition, kafka.TopicID) *standby                // gives away the standby of a partition; nil: there is none
-	advance     func(kafka.TopicPartition, kafka.TopicID, state.Checkpoint) error // brings that up to a checkpoint, as far as it has read
+	wg          *sync.WaitGroup // goroutines that the lane has to wait for
+	windowMax   int64           // ms
 }
 
 // turnEnv is what a turn works with.

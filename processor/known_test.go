@@ -6,23 +6,24 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/picture"
 	"github.com/duewheel/duewheel/state"
 )
 
 // What is pending in a partition is known when it has been opened, and not while it is restored or where it was stopped before.
 func TestFiguresAreKnownOnceOpened(t *testing.T) {
 	l := testLane(t)
-	a := &assignedSet{}
-	a.remember(0, testTP, nil)
+	a := &picture.Set{}
+	a.Remember(0, testTP, nil)
 	known := func(p *partition) bool {
-		a.remember(0, testTP, p)
+		a.Remember(0, testTP, &p.picture)
 		p.publish(testNow, &l.kit)
-		return a.pictures()[0].Known
+		return a.All()[0].Known
 	}
-	equal(t, "while it is restored", a.pictures()[0].Known, false)
+	equal(t, "while it is restored", a.All()[0].Known, false)
 	unreadable := &partition{tp: testTP, phase: PhaseStopped, err: ErrForeignCheckpoint, stats: l.counters.topics[testTopic]}
-	a.remember(0, testTP, unreadable)
-	equal(t, "before its first picture", a.pictures()[0].Known, false)
+	a.Remember(0, testTP, &unreadable.picture)
+	equal(t, "before its first picture", a.All()[0].Known, false)
 	equal(t, "with a checkpoint of others", known(unreadable), false)
 
 	r := &restore{kit: &l.kit}

@@ -66,8 +66,6 @@ func newLane(p *Processor, n int) *lane {
 		quota:       &producer.Quota{},
 		wg:          &sync.WaitGroup{},
 		windowMax:   p.cfg.NearWindow.Milliseconds(),
-		warm:        p.standbys.take,
-		advance:     p.standbys.advance,
 	}
 	if p.cfg.Guarantee == ExactlyOnce {
 		l.writer = producer.Writer(p.cfg.Group, p.cfg.Instance, n)
@@ -107,7 +105,7 @@ func (l *lane) work(ctx context.Context) (err error) {
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	l.epochs.Store(epochs)
+	l.epochs.Tell(epochs)
 	if err = l.producers.start(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -167,7 +165,7 @@ func (l *lane) step(ctx context.Context) {
 	l.stint.begin()
 	stepped := l.stint.began
 	l.stepped.Store(&stepped)
-	room := l.store.hasRoom()
+	room := l.store.HasRoom()
 	if time.Since(l.balancedAt) >= balanceEvery {
 		l.balancedAt = time.Now()
 		if err := l.memory.fit(l.order, now, room); err != nil {
@@ -264,14 +262,14 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 			err = nil
 		}
 		if err == nil {
-			err = l.store.without(p, p.Expect(ftp.Records))
+			err = l.without(p, p.Expect(ftp.Records))
 		}
 		if len(ftp.Records) > 0 {
 			err = l.intake(p).all(ftp.Records, now, err)
 		}
 		if err == nil {
 			p.unread.Read()
-			err = l.store.without(p, p.Sync())
+			err = l.without(p, p.Sync())
 		}
 		if err != nil && !kafka.IsShutdown(err) && !errors.Is(err, context.DeadlineExceeded) {
 			failed, why = append(failed, p), append(why, err)
@@ -307,7 +305,7 @@ func (l *lane) refused(ctx context.Context, p *partition, why error) {
 // storeFailed makes every partition go on without the store. One that is being read has counted
 // what the store held, so it is read from its low water on.
 func (l *lane) storeFailed(ctx context.Context, err error) {
-	l.store.failed(err)
+	l.store.Failed(err)
 	for _, p := range slices.Clone(l.order) { // which changes meanwhile
 		switch {
 		case !p.opened() || !p.HasStore():

@@ -5,12 +5,14 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/internal/disk"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/turn"
@@ -68,10 +70,10 @@ func testProcessor(t *testing.T, tune ...func(*Config)) *Processor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.store.open(); err != nil {
+	if err := p.store.Open(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.store.close)
+	t.Cleanup(p.store.Close)
 	l := p.lanes[0]
 	cl, closeReader, err := kafka.NewReader(p.cfg.Client, 1<<20)
 	if err != nil {
@@ -80,6 +82,33 @@ func testProcessor(t *testing.T, tune ...func(*Config)) *Processor {
 	t.Cleanup(closeReader)
 	l.equip(cl)
 	return p
+}
+
+// onDisk has the store on a disk that may break.
+func onDisk(d *disk.Broken) func(*Config) {
+	return func(c *Config) { c.FS = d.FS(vfs.NewMem()) }
+}
+
+// loseStore takes the store away: its disk fails from now on.
+func (l *lane) loseStore(t *testing.T, d *disk.Broken) {
+	t.Helper()
+	d.Fail(syscall.ENOSPC)
+	err := l.store.Opened().Flush()
+	if err == nil {
+		t.Fatal("the disk works")
+	}
+	l.store.Failed(err)
+	equal(t, "the store works", l.store.Works(), false)
+}
+
+// mendStore gives it back, when it is tried again.
+func (l *lane) mendStore(t *testing.T, d *disk.Broken) {
+	t.Helper()
+	d.Mend()
+	l.store.Now = func() time.Time { return time.Now().Add(time.Hour) }
+	if err := l.store.Try(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // outsider is a stay of a lane that the group does not have.
@@ -109,6 +138,13 @@ func (l *lane) assign(c state.Checkpoint, start, stable, high int64) (*partition
 	l.partitions = map[kafka.TopicPartition]*partition{testTP: p}
 	l.order = []*partition{p}
 	return p, err
+}
+
+// checkpointAt completes a checkpoint of the test's partition.
+func checkpointAt(l *lane, c state.Checkpoint) state.Checkpoint {
+	c.TopicID = testID.Short()
+	c.Parsers = pending.WithParser(state.Checkpoint{}, l.routes[testTopic].Spec(), 0)
+	return c
 }
 
 // livePartition is one without a past, at the beginning of an empty log.

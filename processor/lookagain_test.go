@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/duewheel/duewheel/processor/internal/disk"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 )
@@ -24,7 +25,7 @@ func TestStoppedLookAgainTogether(t *testing.T) {
 	defer l.wg.Wait()
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, ms(farMs), "orders"))
-	why := fmt.Errorf("%w: the local store may hold what is missing: %w: %w", ErrLogTruncated, errNoStore, fmt.Errorf("spill: %w", state.ErrFailed))
+	why := fmt.Errorf("%w: the local store may hold what is missing: %w: %w", ErrLogTruncated, local.ErrNoStore, fmt.Errorf("spill: %w", state.ErrFailed))
 	const stopped = 3
 	for n := range int32(stopped) {
 		tp := kafka.TopicPartition{Topic: testTopic, Partition: testTP.Partition - 1 + 3*n}
@@ -45,19 +46,19 @@ func TestStoppedLookAgainTogether(t *testing.T) {
 // A partition that waits for its checkpoint, to be read again, is read again when that is written, although there is no reason any more: it has begun nothing
 // new since.
 func TestReadAgainIsNotPutOff(t *testing.T) {
-	l := testLane(t, func(c *Config) { c.Guarantee = AtLeastOnce })
+	var broken disk.Broken
+	l := testLane(t, onDisk(&broken), func(c *Config) { c.Guarantee = AtLeastOnce })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	defer l.wg.Wait()
 	l.membership = outsider{}
-	l.store.lost(syscall.ENOSPC)
-	l.store.tried, l.store.pause = time.Now(), time.Hour
+	l.loseStore(t, &broken)
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, ms(-1), "orders"), req(1, testNow, "orders"))
 	l.happened(p.take(testNow, nil, 1, anyBytes))
-	trouble := l.store.trouble.Swap(nil) // it works for a moment
+	l.mendStore(t, &broken) // it works for a moment
 	l.readAgain(ctx, testNow)
-	l.store.trouble.Store(trouble)
+	l.loseStore(t, &broken)
 	equal(t, "it is here until its checkpoint is written", l.partitions[testTP], p)
 	equal(t, "records that it delivers meanwhile", p.wants(testNow), 0)
 	l.readAgain(ctx, testNow)

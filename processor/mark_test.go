@@ -1,12 +1,14 @@
 package processor
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
@@ -66,6 +68,33 @@ func TestWhatOthersWroteForThemselves(t *testing.T) {
 			equal(t, "pending in the standby", b.Pending(), int64(len(c.pending)))
 		})
 	}
+}
+
+// followed is what a standby knows that has followed a checkpoint of the test's partition from the beginning.
+func followed(t *testing.T, l *lane, c state.Checkpoint, rs ...*kgo.Record) *pending.Follower {
+	t.Helper()
+	c = checkpointAt(l, c)
+	store, err := l.store.Partition(l.store.ID(testTP, testID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pending.Inherit(t.Context().Err, l.routes[testTopic], store, c, 0, math.MaxInt64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := pending.Follow(pending.Env{Route: l.routes[testTopic], Mark: testMark}, c, store, got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rs {
+		if _, err := f.Accept(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 // A dead letter is the request as it was written, and names it, whatever was tried meanwhile and

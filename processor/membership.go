@@ -1,6 +1,9 @@
 package processor
 
-import "github.com/duewheel/duewheel/processor/kafka"
+import (
+	"github.com/duewheel/duewheel/processor/assignor"
+	"github.com/duewheel/duewheel/processor/kafka"
+)
 
 // membership is the lane's stay in its group.
 type membership interface {
@@ -8,4 +11,19 @@ type membership interface {
 	Rebalance()
 	Leave()
 	Left() <-chan struct{}
+}
+
+// holds is up to which offset this process's store knows the partitions of the group.
+func (k *kit) holds() map[assignor.Held]int64 {
+	store := k.store.Opened()
+	if store == nil {
+		return nil
+	}
+	out := map[assignor.Held]int64{}
+	for id, pos := range store.Positions() {
+		if id.Group == k.cfg.Group {
+			out[assignor.Held{TP: kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}, ID: id.TopicID}] = min(pos.Resume, pos.Offset)
+		}
+	}
+	return out
 }

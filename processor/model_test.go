@@ -28,10 +28,11 @@ import (
 // a replay from the checkpoint gives is exactly what has not been resolved.
 type model struct {
 	*rapid.T
-	l    *lane
-	p    *partition
-	fs   *vfs.MemFS
-	full atomic.Bool // the disk
+	l     *lane
+	p     *partition
+	fs    *vfs.MemFS
+	full  atomic.Bool // the disk
+	rests int         // of the store, that were cut short
 
 	log       []*kgo.Record // by offset
 	open      bool          // the end of the log is a transaction of ours whose marker is on its way
@@ -66,7 +67,7 @@ func checkModel(t *testing.T, guarantee Guarantee) {
 			spec: map[int64]string{}, clock: map[int64]int64{}, resolved: map[int64]bool{}, committed: state.Checkpoint{Offset: -1},
 		}
 		m.openStore()
-		defer func() { l.store.close() }()
+		defer func() { l.store.Close() }()
 		l.memory.budget = rapid.SampledFrom([]int64{1 << 30, 100 << 10, 1}).Draw(rt, "budget")
 		l.memory.window, l.memory.used = l.windowMax, 0
 		m.configure()
@@ -101,8 +102,10 @@ func (m *model) must(err error) {
 
 // readAgain is what the lane does with a partition without a store.
 func (m *model) readAgain() {
-	m.l.store.tried = time.Time{} // the pause is over
-	works := m.l.store.try() == nil
+	m.rests++
+	m.l.store.Now = func() time.Time { return time.Now().Add(time.Duration(m.rests) * time.Hour) } // the pause is over
+	works := m.l.store.Try() == nil
+	m.l.store.Now = time.Now
 	m.p.liveAt = time.Time{}
 	if !m.p.Storeless() || len(m.parts) > 0 || m.beside != nil || !m.p.live() || !works && !m.p.usedUp(m.now, m.l.memory.room(len(m.l.order))) {
 		return
@@ -356,7 +359,7 @@ func (m *model) write(c state.Checkpoint) {
 	}
 	md, err := c.Metadata()
 	m.must(err)
-	m.committed, err = state.ParseCheckpoint(c.Offset, md)
+	m.committed, err = state.ParseCheckpoint(c.Offset, state.NoEpoch, md)
 	m.must(err)
 	m.purity(m.committed)
 }

@@ -13,18 +13,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
 
+	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
 func (m *model) openStore() {
-	m.l.store = newStorage(state.Options{Dir: "state", MemoryBudget: 1 << 20, Logger: m.l.log, FS: errorfs.Wrap(m.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	m.l.store = local.New(state.Options{Dir: "state", MemoryBudget: 1 << 20, Logger: m.l.log, FS: errorfs.Wrap(m.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if m.full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && !strings.HasSuffix(op.Path, "LOCK") {
 			return syscall.ENOSPC
 		}
 		return nil
-	}))})
-	m.must(m.l.store.open())
+	}))}, "g", &m.l.assigned)
+	m.must(m.l.store.Open())
 }
 
 // configure draws the configuration of the route.
@@ -39,7 +40,7 @@ func (m *model) configure() {
 
 // flush writes what the store was told to the disk, which may show that it is full.
 func (m *model) flush() {
-	if s := m.l.store.opened.Load(); s != nil {
+	if s := m.l.store.Opened(); s != nil {
 		m.withStore(s.Flush())
 	}
 }
@@ -60,7 +61,7 @@ func (m *model) withStore(err error) {
 		m.must(err)
 		return
 	}
-	m.l.store.failed(err)
+	m.l.store.Failed(err)
 	if m.p.live() && !m.p.Ordered() {
 		m.p.Forgo()
 	} else if m.p.HasStore() {
@@ -147,7 +148,7 @@ func (m *model) comeBack(t *rapid.T) {
 	case 2: // power loss
 		m.crashStore(0)
 	case 3:
-		m.l.store.close()
+		m.l.store.Close()
 		m.fs = vfs.NewCrashableMem()
 		m.openStore()
 	}
@@ -169,7 +170,7 @@ func (m *model) comeBack(t *rapid.T) {
 
 func (m *model) crashStore(unsynced int) {
 	fs := m.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(1, 2))})
-	m.l.store.close()
+	m.l.store.Close()
 	m.fs = fs
 	m.openStore()
 }

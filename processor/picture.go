@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/duewheel/duewheel/processor/local"
 )
 
 // agendaWithin is what the agenda in Stats looks ahead.
@@ -106,7 +108,7 @@ func troubleAnywhere(p *partition, s *PartitionStats, now int64) error {
 func isAnywhere(err error) bool { return errors.Is(err, ErrBeyondLog) }
 
 // reason is what keeps a partition from being live, or what it does without.
-func (p *partition) reason(store *storage) string {
+func (p *partition) reason(store *local.Store) string {
 	switch {
 	case p.phase == PhaseCatchUp:
 		without, position, held := "", p.Marks().Position, ""
@@ -118,7 +120,7 @@ func (p *partition) reason(store *storage) string {
 		}
 		return fmt.Sprintf("reading the log%s, at offset %d of %d: %s%s", without, position, p.logEnd, p.progress.words(p.logEnd), held)
 	case p.live() && p.Storeless():
-		return "without the local store: " + cmp.Or(store.why(), "it works again and is taken up soon")
+		return "without the local store: " + cmp.Or(store.Why(), "it works again and is taken up soon")
 	}
 	return ""
 }

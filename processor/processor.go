@@ -17,7 +17,9 @@ import (
 	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/processor/retention"
+	"github.com/duewheel/duewheel/processor/standby"
 	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/processor/telling"
 	"github.com/duewheel/duewheel/processor/wait"
@@ -31,7 +33,6 @@ type Processor struct {
 	shared
 	hearing  *kafka.Hearing
 	lanes    []*lane
-	standbys *standbys // nil: none
 	entrance *group.Entrance
 	running  atomic.Bool
 }
@@ -58,9 +59,9 @@ func New(cfg Config) (*Processor, error) {
 	p.clock = clock.New(cfg.Now, cfg.MaxClockSkew, cfg.Logger)
 	p.targets = targets.New(cfg.UnknownTargetAfter, cfg.ForbiddenTargetAfter, cfg.Logger)
 	p.entrance = group.NewEntrance(cfg.Group, names, p.waits, cfg.Logger)
-	p.store = newStorage(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.cfg.storeBudget(), Logger: p.cfg.Logger})
+	p.store = local.New(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.cfg.storeBudget(), Logger: p.cfg.Logger}, cfg.Group, &p.assigned)
 	if cfg.Standbys > 0 {
-		p.standbys = newStandbys(&p.shared)
+		p.standbys = standby.New(p.standby())
 	}
 	for n := range cfg.Lanes {
 		p.lanes = append(p.lanes, newLane(p, n))
@@ -97,17 +98,17 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	if p.running.Swap(true) {
 		return errors.New("processor: Run was called before")
 	}
-	if err := p.store.open(); err != nil {
+	if err := p.store.Open(); err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}
 	if p.hearing, p.cfg.Client, err = kafka.ListenTo(p.cfg.Client, p.cfg.Logger); err != nil {
-		p.store.close()
+		p.store.Close()
 		return err
 	}
 	// What is known of targets must not be older than the question: kadm answers from kgo's cache.
 	cl, err := kgo.NewClient(append(kafka.Options(p.cfg.Client), kgo.MetadataMinAge(100*time.Millisecond))...)
 	if err != nil {
-		p.store.close()
+		p.store.Close()
 		return fmt.Errorf("make client: %w", err)
 	}
 	for _, r := range p.routes {
@@ -131,7 +132,7 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 		lanes.Go(func() error { return l.run(ctx) })
 	}
 	if p.standbys != nil {
-		lanes.Go(func() error { return p.standbys.run(ctx) })
+		lanes.Go(func() error { return p.standbys.Run(ctx, p.cfg.Client) })
 	}
 	ended := make(chan error, 1)
 	go func() { // beside the watchdog, since any of it may hang
@@ -139,7 +140,7 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 		stopWatching()
 		watch.Wait()
 		cl.Close()
-		p.store.close()
+		p.store.Close()
 		ended <- err
 	}()
 	return p.watchdog(ctx, ended)
@@ -159,9 +160,17 @@ func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGrou
 	for n, l := range p.lanes {
 		wg.Go(func() { retention.NewCarrier(env, n, l.quota.Recently, l.excerpts).Run(ctx, cl) })
 	}
-	wg.Go(func() { p.store.run(ctx) })
+	wg.Go(func() { p.store.Run(ctx) })
 	wg.Go(func() { p.counters.deadLetters.Run(ctx) })
-	wg.Go(func() { newLeftovers(&p.shared, p.standbys, cl).run(ctx) })
+	wg.Go(func() { local.NewLeftovers(p.store, p.routes, p.standbys.Has, cl).Run(ctx) })
+}
+
+// standby is what the standbys work with.
+func (s *shared) standby() *standby.Env {
+	return &standby.Env{
+		Group: s.cfg.Group, Instance: s.cfg.Instance, Consumer: s.cfg.Protocol == ProtocolConsumer, Copies: s.cfg.Standbys, SessionTimeout: s.cfg.SessionTimeout,
+		Routes: s.routes, Store: s.store, Assigned: &s.assigned, Epochs: &s.epochs, Rebalances: &s.counters.rebalances, Uneven: s.uneven, Log: s.cfg.Logger,
+	}
 }
 
 // retention is what looks after the logs of delay topics works with.
@@ -169,7 +178,7 @@ func (s *shared) retention() *retention.Env {
 	env := &retention.Env{
 		Group: s.cfg.Group, AtLeastOnce: s.cfg.Guarantee == AtLeastOnce, TrimInterval: s.cfg.TrimInterval, SessionTimeout: s.cfg.SessionTimeout,
 		Lanes: s.cfg.Lanes, BatchRecords: s.cfg.BatchRecords, CarryRecords: s.cfg.CarryRecords, CarryBytes: s.cfg.CarryBytes,
-		Routes: s.routes, Topics: map[string]*retention.Topic{}, Pictures: s.assigned.pictures, Now: s.clock.Now, Settings: s.settings, Log: s.cfg.Logger,
+		Routes: s.routes, Topics: map[string]*retention.Topic{}, Pictures: s.assigned.All, Now: s.clock.Now, Settings: s.settings, Log: s.cfg.Logger,
 	}
 	for topic, counters := range s.counters.topics {
 		env.Topics[topic] = &counters.Topic

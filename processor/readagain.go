@@ -17,7 +17,7 @@ const (
 // readAgain starts over, one after the other, the partitions without a store that need it: because
 // there is a store again, or because the time of what memory does not hold comes near.
 func (l *lane) readAgain(ctx context.Context, now int64) {
-	works := l.store.works()
+	works := l.store.Works()
 	var next *partition
 	for _, p := range l.order {
 		if !p.opened() || !p.Storeless() {

@@ -2,10 +2,10 @@ package processor
 
 import (
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/internal/disk"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -22,10 +22,10 @@ func TestStoreFails(t *testing.T) {
 
 // A partition whose memory is used up is not read again at the moment at which it has become live.
 func TestReadAgainRests(t *testing.T) {
-	l := testLane(t)
+	var broken disk.Broken
+	l := testLane(t, onDisk(&broken))
 	l.memory.budget = 1 << 20
-	l.store.lost(syscall.ENOSPC)
-	l.store.tried, l.store.pause = time.Now(), time.Hour
+	l.loseStore(t, &broken)
 	p := livePartition(t, l)
 	for offset := range int64(2000) {
 		l.read(t, p, testNow, heavy(offset, ms(2000+offset*1000), 1000))

@@ -9,29 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/processor/pending"
 )
-
-const (
-	pollRecords = 4000    // how many records are accepted in one step: some ms of work, or twenty where all go to the store
-	pollBytes   = 2 << 20 // and about how many bytes of them, which takes as long where records are large
-	pollFirst   = 2       // how many are taken before it is looked how large they are
-)
-
-// pollSome waits for records, and returns so many as are accepted in one step.
-func pollSome(ctx context.Context, cl *kgo.Client) kgo.Fetches {
-	fs := cl.PollRecords(ctx, pollFirst)
-	records, bytes := cl.BufferedFetchRecords(), cl.BufferedFetchBytes()
-	if records == 0 {
-		return fs
-	}
-	fs.EachRecord(func(r *kgo.Record) { bytes, records = bytes+int64(len(r.Value)), records+1 })
-	if n := min(pollBytes/max(bytes/records, 1), pollRecords) - pollFirst; n > 0 {
-		var atOnce context.Context // without one it does not wait
-		fs = append(fs, cl.PollRecords(atOnce, int(n))...)
-	}
-	return fs
-}
 
 // reading is what the lane's reader reads. It looks for records on a goroutine of its own, one poll at
 // a time. Partitions come and go between two polls, so that nothing from before turns up after.
@@ -52,7 +32,7 @@ func (r *reading) poll(ctx context.Context, room bool) {
 	}
 	ctx, r.endPoll = context.WithCancel(ctx)
 	r.polling = true
-	r.wg.Go(func() { r.fetched <- pollSome(ctx, r.cl) })
+	r.wg.Go(func() { r.fetched <- kafka.PollSome(ctx, r.cl) })
 }
 
 // stop ends a poll, and returns what it has found.
@@ -106,14 +86,11 @@ func (r *reading) announce(tps []kafka.TopicPartition) {
 	}
 }
 
-// roomPause is how soon it is looked again whether the store has room.
-const roomPause = 2 * time.Millisecond
-
 // pause is how soon throttle or poll has to look again: a rest ends as soon as another leader is known, and the client does not say when.
 func (r *reading) pause() time.Duration {
 	switch {
 	case r.waiting:
-		return roomPause
+		return local.RoomPause
 	case r.resting:
 		return 10 * time.Millisecond
 	}

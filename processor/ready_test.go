@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/internal/disk"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
@@ -59,25 +60,26 @@ func TestNotReadyWhenNothingIsAnswered(t *testing.T) {
 
 // What a restore waits for, and how far a catch-up has come, can be seen.
 func TestReasons(t *testing.T) {
-	l := testLane(t)
-	l.assigned.remember(l.n, testTP, nil)
+	var broken disk.Broken
+	l := testLane(t, onDisk(&broken))
+	l.assigned.Remember(l.n, testTP, nil)
 	other := kafka.TopicPartition{Topic: testTopic, Partition: 9}
-	l.assigned.explain(l.n, []kafka.TopicPartition{testTP, other}, "waiting: no broker")
-	got := l.assigned.pictures()
+	l.assigned.Explain(l.n, []kafka.TopicPartition{testTP, other}, "waiting: no broker")
+	got := l.assigned.All()
 	if len(got) != 1 || got[0].Phase != PhaseRestoring || got[0].Reason != "waiting: no broker" {
 		t.Errorf("got %+v", got)
 	}
 	p := livePartition(t, l)
-	l.assigned.remember(l.n, testTP, p)
-	l.assigned.explain(l.n, []kafka.TopicPartition{testTP}, "too late")
+	l.assigned.Remember(l.n, testTP, &p.picture)
+	l.assigned.Explain(l.n, []kafka.TopicPartition{testTP}, "too late")
 	p.Pass(20, 0)
 	p.phase, p.logEnd = PhaseCatchUp, 80
 	equal(t, "reason", pictureOf(l).Reason, "reading the log, at offset 20 of 80: 0 %, 0 records/s")
-	l.store.lost(errors.New("no disk"))
+	l.loseStore(t, &broken)
 	p.Forgo()
 	equal(t, "reason", pictureOf(l).Reason, "reading the log without the local store, at offset 20 of 80: 0 %, 0 records/s")
 	p.phase = PhaseLive
-	if got := pictureOf(l); !strings.HasPrefix(got.Reason, "without the local store: the disk fails (no disk)") || got.Error != "" {
+	if got := pictureOf(l); !strings.HasPrefix(got.Reason, "without the local store: the disk is full (") || got.Error != "" {
 		t.Errorf("got %q, %q", got.Reason, got.Error)
 	}
 }
@@ -133,7 +135,7 @@ func TestNotReadyWhenAllIsStopped(t *testing.T) {
 	p := &Processor{}
 	p.cfg = l.cfg
 	for _, of := range []*partition{first, second} {
-		p.assigned.remember(l.n, of.tp, of)
+		p.assigned.Remember(l.n, of.tp, &of.picture)
 		of.publish(testNow, &l.kit)
 	}
 	for i, c := range []struct {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -14,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/processor/wait"
@@ -95,7 +94,7 @@ func (r *restore) run(ctx context.Context, left []kafka.TopicPartition) {
 				logged = err.Error()
 				r.log.Warn("partitions cannot be restored yet; trying again", "partitions", left, "error", err)
 			}
-			r.assigned.explain(r.n, left, "waiting: "+err.Error())
+			r.assigned.Explain(r.n, left, "waiting: "+err.Error())
 			r.sharedOut(err)
 			pause = min(2*pause, time.Second)
 		} else {
@@ -131,7 +130,7 @@ func (r *restore) free(ctx context.Context, unstable map[kafka.TopicPartition]ka
 		r.hangs = true
 	}
 	if r.hangs || r.refused == nil { // else the answer to the last try says more
-		r.assigned.explain(r.n, held, why)
+		r.assigned.Explain(r.n, held, why)
 	}
 	r.refused = r.fence(ctx, unstable)
 	return r.refused
@@ -189,7 +188,7 @@ func (r *restore) lookUp(ctx context.Context, of map[kafka.TopicPartition]found)
 			f.fetched.Epoch = r.storeEpoch(tp, f.id)
 			of[tp] = f
 		}
-		epochs[tp] = r.comparable(f.fetched.Epoch)
+		epochs[tp] = r.epochs.Comparable(f.fetched.Epoch)
 	}
 	var ends map[kafka.TopicPartition]int64
 	var unknown error
@@ -250,7 +249,7 @@ func (r *restore) fence(ctx context.Context, unstable map[kafka.TopicPartition]k
 	fenced := map[string]bool{r.writer: true, "": true} // our own producers have been renewed already
 	r.show(ctx, unstable, got)
 	for tp, f := range got {
-		c, err := checkpointIn(f)
+		c, err := state.ParseCheckpoint(f.Offset, f.Epoch, f.Metadata)
 		if err != nil || fenced[c.Writer] {
 			continue
 		}
@@ -341,8 +340,8 @@ func (r *restore) claimed(ps []*partition, refused map[kafka.TopicPartition]erro
 func (r *restore) open(ctx context.Context, p *partition) error {
 	if !p.Ordered() {
 		err := r.openStore(ctx, p)
-		if errors.Is(err, errNoStore) || errors.Is(err, state.ErrFailed) {
-			r.store.failed(err)
+		if errors.Is(err, local.ErrNoStore) || errors.Is(err, state.ErrFailed) {
+			r.store.Failed(err)
 		} else if err != nil {
 			return err
 		}
@@ -353,8 +352,8 @@ func (r *restore) open(ctx context.Context, p *partition) error {
 
 // openStore gives a partition its part of the store, and what that spares it.
 func (r *restore) openStore(ctx context.Context, p *partition) error {
-	warm := r.warm(p.tp, p.id)
-	store, err := r.store.Partition(r.partitionID(p.tp, p.id))
+	warm := r.standbys.Take(p.tp, p.id)
+	store, err := r.store.Partition(r.store.ID(p.tp, p.id))
 	if err != nil {
 		return p.describe("open the store of", err)
 	}
@@ -371,30 +370,14 @@ func (r *restore) openStore(ctx context.Context, p *partition) error {
 			return r.bearStart(p, c)
 		}
 	}
-	if err := r.forgetLost(ctx, r.reader, p.tp, store, c, p.told, p.logEnd, p.log); err != nil {
+	heir := local.Heir{TP: p.tp, Route: p.route, Store: store, Reader: r.reader, Epochs: &r.epochs, Log: p.log}
+	if err := heir.ForgetLost(ctx, c, p.told, p.logEnd); err != nil {
 		return p.describe("open the store of", err)
 	}
-	got, err := pending.Inherit(ctx.Err, p.route, store, c, p.logStart, p.logEnd)
+	got, err := heir.Inherit(ctx, c, p.logStart, p.logEnd)
 	if err != nil {
 		return p.describe("open the store of", err)
 	}
-	tellInherited(p.log, got)
 	p.Use(store, got, now, r.windowMax)
 	return r.bearStart(p, c)
-}
-
-// tellInherited says why a store was of no use.
-func tellInherited(log *slog.Logger, got pending.Inherited) {
-	if got.Unused == nil {
-		return
-	}
-	level := slog.LevelInfo
-	switch {
-	case got.Lagged:
-		level = slog.LevelDebug
-	case got.Leads:
-		log.Error("the committed offset has gone back: it was set back, or the brokers have lost offsets (unclean leader election, power loss, or a restored broker); what was delivered since comes again", "error", got.Unused)
-		return
-	}
-	log.Log(context.Background(), level, "the local store is of no use for a partition; rebuilding that from the log", "error", got.Unused)
 }

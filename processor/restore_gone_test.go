@@ -18,7 +18,7 @@ func TestRestoreOfWhatIsGone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	there, gone := kafka.TopicPartition{Topic: testTopic, Partition: 0}, kafka.TopicPartition{Topic: testTopic, Partition: 99}
-	l.assigned.remember(l.n, gone, nil)
+	l.assigned.Remember(l.n, gone, nil)
 	l.restore(ctx, []kafka.TopicPartition{there, gone}, 0)
 	for asked, brought := false, false; !asked || !brought; {
 		select {
@@ -32,7 +32,7 @@ func TestRestoreOfWhatIsGone(t *testing.T) {
 			t.Fatalf("asked %v, brought %v", asked, brought)
 		}
 	}
-	for _, p := range l.assigned.pictures() {
+	for _, p := range l.assigned.All() {
 		if p.Partition == gone.Partition && !strings.Contains(p.Reason, "has fewer partitions") {
 			t.Errorf("it says %q", p.Reason)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/internal/answers"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/state"
@@ -77,26 +78,10 @@ func (w *wiretap) checkpoints(t *testing.T, c state.Checkpoint, unstable func() 
 	}
 	w.answer(kmsg.OffsetFetch, func(kreq kmsg.Request) (kmsg.Response, error) {
 		req := kreq.(*kmsg.OffsetFetchRequest)
-		resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
-		for _, rg := range req.Groups {
-			g := kmsg.NewOffsetFetchResponseGroup()
-			g.Group = rg.Group
-			for _, rt := range rg.Topics {
-				gt := kmsg.NewOffsetFetchResponseGroupTopic()
-				gt.Topic, gt.TopicID = rt.Topic, rt.TopicID
-				for _, p := range rt.Partitions {
-					gp := kmsg.NewOffsetFetchResponseGroupTopicPartition()
-					gp.Partition, gp.Offset, gp.Metadata = p, c.Offset, &md
-					if req.RequireStable && unstable != nil && unstable() {
-						gp.ErrorCode, gp.Offset = kerr.UnstableOffsetCommit.Code, -1
-					}
-					gt.Partitions = append(gt.Partitions, gp)
-				}
-				g.Topics = append(g.Topics, gt)
-			}
-			resp.Groups = append(resp.Groups, g)
+		if req.RequireStable && unstable != nil && unstable() {
+			return answers.Fetch(req, -1, md, kerr.UnstableOffsetCommit.Code), nil
 		}
-		return resp, nil
+		return answers.Fetch(req, c.Offset, md, 0), nil
 	})
 }
 
@@ -200,7 +185,7 @@ func TestRestoreTellsOfHangingTransactions(t *testing.T) {
 			r.run(t.Context(), []kafka.TopicPartition{tp})
 		}()
 		for why := ""; !strings.Contains(why, ErrHangingTransaction.Error()); {
-			why = l.assigned.pictures()[0].Reason
+			why = l.assigned.All()[0].Reason
 		}
 		gone.Store(true)
 		if got := <-l.restores.restored; got.p == nil || got.p.tp != tp {
@@ -386,7 +371,7 @@ func TestCopiesFromTheStore(t *testing.T) {
 			}
 			must(p.Flush())
 			if c.onTheWay {
-				part, err := l.store.Partition(l.partitionID(testTP, testID))
+				part, err := l.store.Partition(l.store.ID(testTP, testID))
 				must(err)
 				must(part.Drop())
 				p, err = l.assign(p.Marks().Committed, c.logStart, 5, 5)

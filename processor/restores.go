@@ -27,7 +27,7 @@ func (rs *restores) start(ctx context.Context, stay membership, tps []kafka.Topi
 	r := &restore{kit: rs.kit, to: rs.restored, member: stay, left: map[kafka.TopicPartition]bool{}, cancel: cancel, done: make(chan struct{}), began: time.Now(), rest: rest}
 	for _, tp := range tps {
 		r.left[tp] = true
-		rs.assigned.remember(rs.n, tp, nil)
+		rs.assigned.Remember(rs.n, tp, nil)
 	}
 	rs.m[r] = struct{}{}
 	rs.wg.Go(func() {

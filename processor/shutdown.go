@@ -39,7 +39,7 @@ func (k *kit) storePositions(ps []*partition) {
 	for _, p := range ps {
 		if p.live() {
 			if err := p.Tidy(true); errors.Is(err, state.ErrFailed) {
-				k.store.failed(err)
+				k.store.Failed(err)
 			} else if err != nil {
 				k.log.Warn("the local store lacks what was taken in last; the log has it", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", err)
 			}

@@ -11,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/local"
 )
 
 // What a process holds of what the log has lost is on its disk soon: neither its end nor its crash loses it, nor a turn of unknown outcome, if it comes back to that.
@@ -33,7 +35,7 @@ func TestSimBeheadedIsSaved(t *testing.T) {
 				w.within(soonEnough, "seen", func() bool { return w.watch.Position(simTopic, 0) == 20 })
 				w.behead(0, 12)
 				w.saysLost()
-				time.Sleep(flushEvery + time.Second)
+				time.Sleep(local.FlushEvery + time.Second)
 				do(w, a)
 				w.recovers()
 				time.Sleep(2 * time.Minute)
@@ -62,16 +64,16 @@ func TestSimBeheadedIsSavedWhenOHasPassed(t *testing.T) {
 				send(20)
 				w.behead(0, 12)
 				w.saysLost()
-				time.Sleep(flushEvery + time.Second)
+				time.Sleep(local.FlushEvery + time.Second)
 				refused.Remove()
 				w.committed(20)
 				if again {
-					time.Sleep(2 * flushEvery)
+					time.Sleep(2 * local.FlushEvery)
 					send(40)
 					w.within(20*time.Second, "committed", func() bool { c, _ := w.checkpoint(0); return c.Offset == 40 })
 					w.behead(0, 40)
 				}
-				time.Sleep(2 * flushEvery)
+				time.Sleep(2 * local.FlushEvery)
 				b := w.start("a", a.kill())
 				w.recovers()
 				time.Sleep(10 * time.Minute)

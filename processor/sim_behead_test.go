@@ -14,6 +14,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/local"
 )
 
 // behead cuts the log of a partition of the delay topic at any offset, as a person may with kafka-delete-records, and a retention. The checkers learn of it:
@@ -351,7 +353,7 @@ func TestSimBeheadedThenAccepted(t *testing.T) {
 				w.behead(0, 4)
 				close(ch)
 				w.within(soonEnough, "it is said", func() bool { return w.lossSaid[0] > 0 })
-				time.Sleep(flushEvery + time.Second)
+				time.Sleep(local.FlushEvery + time.Second)
 				disk := down(a)
 				b := w.start("a", disk)
 				w.within(2*session, "it stops", func() bool {
@@ -424,7 +426,7 @@ func TestSimBeheadedWithoutAStore(t *testing.T) {
 		w.behead(0, 3)
 		w.saysLost()
 		a.full.Store(false)
-		w.within(45*time.Second, "the store works", func() bool { return a.p.store.works() })
+		w.within(45*time.Second, "the store works", func() bool { return a.p.store.Works() })
 		time.Sleep(5 * time.Second)
 		equal(t, "without a store", a.storeless(), 1)
 		w.within(2*time.Minute, "all are delivered", func() bool { return w.watch.Counts().Delivered == 5 })

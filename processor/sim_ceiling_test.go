@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -38,7 +39,7 @@ func (w *world) tellCheckpoints(stop <-chan struct{}) {
 		}
 		for topic, partitions := range info.Commits {
 			for partition, c := range partitions {
-				if cp, err := state.ParseCheckpoint(c.Offset, c.Metadata); err == nil {
+				if cp, err := state.ParseCheckpoint(c.Offset, state.NoEpoch, c.Metadata); err == nil {
 					w.watch.Checkpoint(topic, partition, cp.Offset, cp.Watermark.Due, cp.Watermark.Seq)
 				}
 			}
@@ -171,7 +172,7 @@ func (w *world) notices() {
 	w.use("")
 	w.within(2*time.Second+w.cfg.jitter+w.cfg.late, "what is due after a while arrives", func() bool { return w.watch.Counts().Outstanding == 0 })
 	time.Sleep(2 * syncInterval) // until a partition that has nothing far has met the failure, too
-	w.within(relapseLast+time.Minute, "each has its store again", func() bool {
+	w.within(local.RelapseLast+time.Minute, "each has its store again", func() bool {
 		return !slices.ContainsFunc(w.processes, func(p *process) bool { return !p.ended.Load() && p.storeless() > 0 })
 	})
 }

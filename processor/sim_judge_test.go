@@ -109,7 +109,7 @@ func (w *world) checkpoint(partition int32) (state.Checkpoint, bool) {
 	if !ok {
 		return state.Checkpoint{}, false
 	}
-	cp, err := state.ParseCheckpoint(c.Offset, c.Metadata)
+	cp, err := state.ParseCheckpoint(c.Offset, state.NoEpoch, c.Metadata)
 	if err != nil {
 		w.fail("checkpoint %d %q: %v", c.Offset, c.Metadata, err)
 	}
@@ -157,7 +157,7 @@ func (w *world) compareCheckpoints() {
 	}
 	for topic, partitions := range info.Commits {
 		for partition, c := range partitions {
-			is, err := state.ParseCheckpoint(c.Offset, c.Metadata)
+			is, err := state.ParseCheckpoint(c.Offset, state.NoEpoch, c.Metadata)
 			if err != nil {
 				continue
 			}

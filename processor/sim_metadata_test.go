@@ -82,7 +82,7 @@ func TestSimCheckpointWithoutRoom(t *testing.T) {
 		for from := 1; len(md) < state.MaxMetadata-20; from++ {
 			md += fmt.Sprintf(";%d:p1", from)
 		}
-		if _, err := state.ParseCheckpoint(offset, md); err != nil {
+		if _, err := state.ParseCheckpoint(offset, state.NoEpoch, md); err != nil {
 			t.Fatal(err)
 		}
 		os := kadm.Offsets{}

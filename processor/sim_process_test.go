@@ -178,7 +178,7 @@ func (p *process) halt() (resume func()) {
 
 // flush brings what the store was told to the disk, as it happens now and then.
 func (p *process) flush() {
-	if s := p.p.store.opened.Load(); s != nil {
+	if s := p.p.store.Opened(); s != nil {
 		s.Flush() // a store that is being closed is flushed anyway
 	}
 }

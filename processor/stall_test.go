@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/local"
 )
 
 // looks has a lane look at its partition as often as it does.
@@ -83,7 +84,7 @@ func TestReadingThatIsNotStalled(t *testing.T) {
 			looks(l, p, 10*l.cfg.SessionTimeout)
 		},
 		"it is refused": func(l *lane, p *partition) {
-			p.unread.Refused(l.reader, p.tp, errNoStore)
+			p.unread.Refused(l.reader, p.tp, local.ErrNoStore)
 			looks(l, p, 10*l.cfg.SessionTimeout)
 		},
 		"what follows was aborted": func(l *lane, p *partition) {

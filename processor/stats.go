@@ -74,13 +74,7 @@ type PartitionStats = picture.Partition
 type AgendaEntry = picture.AgendaEntry
 
 // StandbyStats is what is known of one standby.
-type StandbyStats struct {
-	Topic     string
-	Partition int32
-	Offset    int64 // O of the owner, as last seen
-	Position  int64 // the next offset that it takes in
-	Pending   int64
-}
+type StandbyStats = picture.Standby
 
 // TopicStats counts what happened to the records of one delay topic.
 type TopicStats struct {
@@ -120,7 +114,7 @@ func (p *Processor) Stats() Stats {
 		Instance: p.cfg.Instance, Lanes: len(p.lanes),
 		DeadLetters: p.counters.deadLetters.Total(), Refusing: p.counters.deadLetters.Recent(), Refused: p.counters.refused.snapshot(), Cancels: p.counters.cancels.snapshot(),
 		Transactions: p.counters.turns.snapshot(), Checkpoints: p.counters.checkpoints.snapshot(), TransactionTime: p.counters.turnTime.Snapshot(), Work: snapshots(&p.counters.work),
-		Rebalances: p.counters.rebalances.Load(), StoreTrouble: p.store.why(), ReadAgain: p.counters.readAgain.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
+		Rebalances: p.counters.rebalances.Load(), StoreTrouble: p.store.Why(), ReadAgain: p.counters.readAgain.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
 		Now: p.clock.Time(), ClockSkew: clock.Skew, ClockSteps: clock.Steps, ClockTrouble: clock.Trouble, ClockUnknown: clock.Unknown, BrokerClocks: clock.Others, BrokersApart: clock.Apart,
 	}
 	if p.cfg.AuditTopic != "" {
@@ -129,10 +123,10 @@ func (p *Processor) Stats() Stats {
 	for _, l := range p.lanes {
 		s.NearBytes += l.memory.published.Load()
 	}
-	if store := p.store.opened.Load(); store != nil {
+	if store := p.store.Opened(); store != nil {
 		s.StoreBytes, _ = store.DiskBytes() // 0 while it does not work
 	}
-	s.Partitions, s.Outside, s.Standbys = p.pictures(), p.outside(), p.standbys.stats()
+	s.Partitions, s.Outside, s.Standbys = p.pictures(), p.outside(), p.standbys.Pictures()
 	for _, name := range slices.Sorted(maps.Keys(p.counters.topics)) {
 		c := p.counters.topics[name]
 		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load(), Requested: c.requested.Snapshot(), Trouble: c.Trouble.Get(), Unseen: c.Unseen.Get(), Trimmed: c.Trimmed.Load(), Untrimmed: cmp.Or(c.Untrimmed.Get(), c.HeldUp.Any()), Uncarried: cmp.Or(c.Uncarried.Any(), c.Uncopied.Any()), Carried: c.carried.Load()})

@@ -4,10 +4,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/internal/disk"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
@@ -16,8 +15,8 @@ import (
 
 // The disk fails while it has what comes first of the late list: the lane learns it, although the partition has nothing else in the store.
 func TestStoreFailsWithTheLateList(t *testing.T) {
-	var disk broken
-	l := testLane(t, func(c *Config) { c.FS = errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(disk.inject)) })
+	var broken disk.Broken
+	l := testLane(t, onDisk(&broken))
 	const many = 3000
 	p, err := l.assign(state.Checkpoint{Watermark: state.Key{Due: testNow}}, 0, many, many)
 	if err != nil {
@@ -32,8 +31,8 @@ func TestStoreFailsWithTheLateList(t *testing.T) {
 	if err := p.goLive(l.memory.room(1)); err != nil {
 		t.Fatal(err)
 	}
-	disk.fail(syscall.ENOSPC)
-	if err := l.store.opened.Load().Flush(); err == nil {
+	broken.Fail(syscall.ENOSPC)
+	if err := l.store.Opened().Flush(); err == nil {
 		t.Fatal("the disk works")
 	}
 	for pt := p.take(testNow, nil, 100, anyBytes); pt != nil; pt = p.take(testNow, nil, 100, anyBytes) {
@@ -51,8 +50,8 @@ func TestStoreFailsWithTheLateList(t *testing.T) {
 
 // The disk fails while a record is taken in that has to be looked for in the store: it is taken in without it, and not passed over.
 func TestStoreFailsWhileARecordIsTakenIn(t *testing.T) {
-	var disk broken
-	l := testLane(t, func(c *Config) { c.FS = errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(disk.inject)) })
+	var broken disk.Broken
+	l := testLane(t, onDisk(&broken))
 	p := livePartition(t, l)
 	l.partitions = map[kafka.TopicPartition]*partition{testTP: p}
 	const farMs = 1 << 40
@@ -63,8 +62,8 @@ func TestStoreFailsWhileARecordIsTakenIn(t *testing.T) {
 		return r
 	}
 	l.read(t, p, testNow, far, copyAt(1))
-	disk.fail(syscall.ENOSPC)
-	if err := l.store.opened.Load().Flush(); err == nil {
+	broken.Fail(syscall.ENOSPC)
+	if err := l.store.Opened().Flush(); err == nil {
 		t.Fatal("the disk works")
 	}
 	l.reading.endPoll = func() {}

@@ -146,8 +146,8 @@ func (c Checkpoint) growth() int {
 // escapedLen is what a writer's name takes in the text.
 func escapedLen(name string) int { return len(appendEscaped(nil, name)) }
 
-// ParseCheckpoint reads a committed offset and its metadata, without an epoch. Its errors are ErrNotOurs, ErrUnknownVersion and ErrCorrupt.
-func ParseCheckpoint(offset int64, metadata string) (Checkpoint, error) {
+// ParseCheckpoint reads what was committed: an offset, the leader epoch beside it, and metadata. Its errors are ErrNotOurs, ErrUnknownVersion and ErrCorrupt.
+func ParseCheckpoint(offset int64, epoch int32, metadata string) (Checkpoint, error) {
 	words := strings.Split(metadata, " ")
 	v, err := versionOf(words[0])
 	if err != nil {
@@ -156,7 +156,7 @@ func ParseCheckpoint(offset int64, metadata string) (Checkpoint, error) {
 	if len(metadata) > MaxMetadata {
 		return Checkpoint{}, fmt.Errorf("%w: metadata of %d bytes, at most %d", ErrCorrupt, len(metadata), MaxMetadata)
 	}
-	c := Checkpoint{Offset: offset, Epoch: NoEpoch}
+	c := Checkpoint{Offset: offset, Epoch: epoch}
 	seen := ""
 	for _, word := range words[1:] {
 		name, value, ok := strings.Cut(word, "=")

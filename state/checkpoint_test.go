@@ -20,14 +20,14 @@ func TestCheckpointScripts(t *testing.T) {
 			case "parse":
 				var offset int64
 				d.ScanArgs(t, "offset", &offset)
-				c, err := ParseCheckpoint(offset, d.Input)
+				c, err := ParseCheckpoint(offset, NoEpoch, d.Input)
 				if err != nil {
 					return fmt.Sprintf("%s: %v\n", kindOf(err), err)
 				}
 				return fmt.Sprintf("id=%x offset=%d watermark=%v low=%d writer=%q appended=%v parsers=%v\n",
 					c.TopicID, c.Offset, c.Watermark, c.LowWater, c.Writer, c.Appended, c.Parsers)
 			case "parsers":
-				c, err := ParseCheckpoint(1_000_000, "dw1 t=00000000 w=0:0 l=0 c="+d.Input)
+				c, err := ParseCheckpoint(1_000_000, NoEpoch, "dw1 t=00000000 w=0:0 l=0 c="+d.Input)
 				must(t, err)
 				var low int64
 				if d.MaybeScanArgs(t, "below", &low) {
@@ -82,7 +82,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 		want := anyCheckpoint().Draw(t, "checkpoint")
 		text, err := want.Metadata()
 		must(t, err)
-		got, err := ParseCheckpoint(want.Offset, text)
+		got, err := ParseCheckpoint(want.Offset, NoEpoch, text)
 		must(t, err)
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s\ngot  %+v\nwant %+v", text, got, want)
@@ -115,7 +115,7 @@ func TestVersions(t *testing.T) {
 		for i := range len(v.fields) {
 			text += fmt.Sprintf(" %c=%s", v.fields[i], values[v.fields[i]])
 		}
-		if _, err := ParseCheckpoint(0, text); err != nil {
+		if _, err := ParseCheckpoint(0, NoEpoch, text); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 		if strings.Count(reads(), v.name) != 1 {
@@ -177,7 +177,7 @@ func TestMetadataHasRoomToGrow(t *testing.T) {
 	if len(text) < MaxMetadata-20 {
 		t.Errorf("%d bytes at most, and one more parser was refused", len(text))
 	}
-	if got, err := ParseCheckpoint(grown.Offset, text); err != nil || !reflect.DeepEqual(got, grown) {
+	if got, err := ParseCheckpoint(grown.Offset, NoEpoch, text); err != nil || !reflect.DeepEqual(got, grown) {
 		t.Errorf("it is read as %+v, %v", got, err)
 	}
 }
@@ -187,7 +187,7 @@ func FuzzParseCheckpoint(f *testing.F) {
 	f.Add(int64(0), "dw2 t=1")
 	f.Add(int64(0), "")
 	f.Fuzz(func(t *testing.T, offset int64, text string) {
-		c, err := ParseCheckpoint(offset, text)
+		c, err := ParseCheckpoint(offset, NoEpoch, text)
 		if err != nil {
 			if kindOf(err) == "another error" {
 				t.Errorf("%q: %v", text, err)
@@ -201,7 +201,7 @@ func FuzzParseCheckpoint(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is read as %+v, which cannot be written: %v", text, c, err)
 		}
-		if got, err := ParseCheckpoint(offset, again); err != nil || !reflect.DeepEqual(got, c) {
+		if got, err := ParseCheckpoint(offset, NoEpoch, again); err != nil || !reflect.DeepEqual(got, c) {
 			t.Errorf("%q is read as %+v, and then as %+v, %v", text, c, got, err)
 		}
 	})

@@ -275,7 +275,7 @@ func (r *checkpointRow) judge(c kadm.OffsetResponse, ok bool, id kadm.TopicID) {
 	if r.Offset = &c.At; r.LogEnd >= 0 {
 		r.Behind = max(0, r.LogEnd-c.At)
 	}
-	checkpoint, err := state.ParseCheckpoint(c.At, c.Metadata)
+	checkpoint, err := state.ParseCheckpoint(c.At, state.NoEpoch, c.Metadata)
 	if err != nil {
 		r.Metadata = c.Metadata
 		r.Problem = "unreadable: " + err.Error()

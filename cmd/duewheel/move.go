@@ -157,7 +157,7 @@ func (m *moving) fence(ctx context.Context, cl *kgo.Client, held kadm.TopicsSet)
 	}
 	writers := map[string]bool{}
 	committed.Each(func(o kadm.OffsetResponse) {
-		if c, err := state.ParseCheckpoint(o.At, o.Metadata); err == nil && held.Lookup(o.Topic, o.Partition) && c.Writer != "" {
+		if c, err := state.ParseCheckpoint(o.At, o.LeaderEpoch, o.Metadata); err == nil && held.Lookup(o.Topic, o.Partition) && c.Writer != "" {
 			writers[c.Writer] = true
 		}
 	})
@@ -178,7 +178,7 @@ func (m *moving) choose(theirs, ours kadm.OffsetResponses, to string) (moved kad
 		if o.Err != nil {
 			return nil, "", fmt.Errorf("checkpoint of %s/%d: %w", o.Topic, o.Partition, o.Err)
 		}
-		c, err := state.ParseCheckpoint(o.At, o.Metadata)
+		c, err := state.ParseCheckpoint(o.At, o.LeaderEpoch, o.Metadata)
 		if errors.Is(err, state.ErrNotOurs) && len(m.topics) == 0 {
 			continue // of another topic than a delay topic
 		}

@@ -74,7 +74,7 @@ func hiddenGroups(ctx context.Context, adm *kadm.Client, hidden *kafka.HiddenErr
 // checkpointsIn counts the checkpoints among the committed offsets of a topic, but for those that do not count.
 func checkpointsIn(committed map[int32]kadm.OffsetResponse, counts func(state.Checkpoint) bool) (n int) {
 	for _, o := range committed {
-		if c, err := state.ParseCheckpoint(o.At, o.Metadata); o.Err == nil && err == nil && counts(c) {
+		if c, err := state.ParseCheckpoint(o.At, state.NoEpoch, o.Metadata); o.Err == nil && err == nil && counts(c) {
 			n++
 		}
 	}

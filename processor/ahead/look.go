@@ -214,7 +214,7 @@ func (l *Looker) checkpoint(ctx context.Context, got *Looked, until time.Time) (
 	if got.Fresh {
 		return fresh, nil
 	}
-	c, err := state.ParseCheckpoint(fetched.Offset, fetched.Metadata)
+	c, err := state.ParseCheckpoint(fetched.Offset, fetched.Epoch, fetched.Metadata)
 	switch {
 	case err != nil:
 		return c, fmt.Errorf("checkpoint of %s: %w", tp, err)
@@ -244,7 +244,7 @@ func (l *Looked) Mark() topics.Mark {
 
 // lowWaterOf is that of a checkpoint; -1 where none can be read.
 func lowWaterOf(f kafka.Fetched) int64 {
-	c, err := state.ParseCheckpoint(f.Offset, f.Metadata)
+	c, err := state.ParseCheckpoint(f.Offset, f.Epoch, f.Metadata)
 	if f.Offset < 0 || err != nil {
 		return -1
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -258,4 +259,34 @@ func answered(listed kadm.ListedOffsets, err error) (kadm.ListedOffsets, error) 
 		return listed, nil
 	}
 	return listed, err
+}
+
+// Epochs knows whether brokers can be asked where leader epochs end; they cannot, until it is told so. Every goroutine may use it.
+type Epochs struct{ told atomic.Bool }
+
+// Tell tells whether they can be asked.
+func (e *Epochs) Tell(told bool) { e.told.Store(told) }
+
+// Comparable is a leader epoch, or -1 where brokers cannot be asked where it ends.
+func (e *Epochs) Comparable(epoch int32) int32 {
+	if e.told.Load() {
+		return epoch
+	}
+	return -1
+}
+
+// Lost reports whether a log whose high watermark was heard has lost what lies from until to an offset, and had been read in an epoch.
+func (e *Epochs) Lost(ctx context.Context, cl *kgo.Client, tp TopicPartition, epoch int32, offset, high int64) (until int64, lost bool, err error) {
+	if e.Comparable(epoch) < 0 {
+		return 0, false, nil
+	}
+	ends, err := AskEpochs(ctx, cl, map[TopicPartition]int32{tp: epoch})
+	if err != nil {
+		return 0, false, err
+	}
+	if until = ends[tp]; until < 0 || offset <= until {
+		return 0, false, nil
+	}
+	lost, err = TellsEpochs(ctx, cl, tp, high)
+	return until, lost, err
 }

@@ -84,3 +84,12 @@ type AgendaEntry struct {
 	Records int64
 	Bytes   int64
 }
+
+// Standby is what is known of one standby.
+type Standby struct {
+	Topic     string
+	Partition int32
+	Offset    int64 // O of the owner, as last seen
+	Position  int64 // the next offset that it takes in
+	Pending   int64
+}

@@ -338,7 +338,7 @@ func committedLow(committed map[kafka.TopicPartition]kafka.Fetched, tp kafka.Top
 	case f.Offset < 0:
 		return 0, errors.New("nothing is committed")
 	}
-	c, err := state.ParseCheckpoint(f.Offset, f.Metadata)
+	c, err := state.ParseCheckpoint(f.Offset, f.Epoch, f.Metadata)
 	if err == nil && c.TopicID != id.Short() {
 		err = errors.New("it is of another topic of that name")
 	}

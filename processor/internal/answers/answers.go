@@ -31,3 +31,24 @@ func Commit(kreq kmsg.Request, code int16) kmsg.Response {
 	}
 	panic("not an offset commit")
 }
+
+// Fetch answers a fetch of committed offsets with what is committed of every partition; code is that of each.
+func Fetch(req *kmsg.OffsetFetchRequest, offset int64, metadata string, code int16) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+	for _, rg := range req.Groups {
+		g := kmsg.NewOffsetFetchResponseGroup()
+		g.Group = rg.Group
+		for _, rt := range rg.Topics {
+			gt := kmsg.NewOffsetFetchResponseGroupTopic()
+			gt.Topic, gt.TopicID = rt.Topic, rt.TopicID
+			for _, p := range rt.Partitions {
+				gp := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+				gp.Partition, gp.Offset, gp.Metadata, gp.ErrorCode = p, offset, &metadata, code
+				gt.Partitions = append(gt.Partitions, gp)
+			}
+			g.Topics = append(g.Topics, gt)
+		}
+		resp.Groups = append(resp.Groups, g)
+	}
+	return resp
+}

@@ -1,29 +1,31 @@
-package processor
+package standby
 
 import (
 	"errors"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/processor/assignor"
-	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
+// newStandby is one of the test's partition, which has not got its store.
+func newStandby(e *Env) *standby {
+	return &standby{Heir: local.Heir{TP: testTP, Route: e.Routes[testTopic], Epochs: e.Epochs, Log: e.Log}, id: testID, mark: testMark}
+}
+
 // followed is a standby of the test's partition that has followed a checkpoint from the beginning.
-func followed(t *testing.T, l *lane, c state.Checkpoint, rs ...*kgo.Record) *standby {
+func followed(t *testing.T, e *Env, c state.Checkpoint, rs ...*kgo.Record) *standby {
 	t.Helper()
-	b := &standby{tp: testTP, id: testID, mark: testMark, route: l.routes[testTopic], log: l.log}
+	b := newStandby(e)
 	var err error
-	if b.store, err = l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition}); err != nil {
+	if b.Store, err = e.Store.Partition(e.Store.ID(testTP, testID)); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.open(t.Context(), checkpointAt(l, c), 0); err != nil {
+	if err := b.open(t.Context(), checkpointAt(e, c), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.read(rs); err != nil {
@@ -33,15 +35,15 @@ func followed(t *testing.T, l *lane, c state.Checkpoint, rs ...*kgo.Record) *sta
 }
 
 // checkpointAt completes a checkpoint of the test's partition.
-func checkpointAt(l *lane, c state.Checkpoint) state.Checkpoint {
+func checkpointAt(e *Env, c state.Checkpoint) state.Checkpoint {
 	c.TopicID = testID.Short()
-	c.Parsers = pending.WithParser(state.Checkpoint{}, l.routes[testTopic].Spec(), 0)
+	c.Parsers = pending.WithParser(state.Checkpoint{}, e.Routes[testTopic].Spec(), 0)
 	return c
 }
 
-func (b *standby) follows(t *testing.T, l *lane, c state.Checkpoint) (jumped bool) {
+func (b *standby) follows(t *testing.T, e *Env, c state.Checkpoint) (jumped bool) {
 	t.Helper()
-	jumped, err := b.Follow(checkpointAt(l, c))
+	jumped, err := b.Follow(checkpointAt(e, c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +54,7 @@ func (b *standby) follows(t *testing.T, l *lane, c state.Checkpoint) (jumped boo
 func (b *standby) stored(t *testing.T) []int64 {
 	t.Helper()
 	var out []int64
-	if err := b.store.Scan(state.Key{}, func(k state.Key, _ []byte) bool { out = append(out, k.Seq); return true }); err != nil {
+	if err := b.Store.Scan(state.Key{}, func(k state.Key, _ []byte) bool { out = append(out, k.Seq); return true }); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -60,31 +62,31 @@ func (b *standby) stored(t *testing.T) []int64 {
 
 // A standby never gets ahead of its owner: what lies at or above O waits until O has passed it.
 func TestStandbyStaysBelowO(t *testing.T) {
-	l := testLane(t)
-	b := followed(t, l, state.Checkpoint{Offset: 2}, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"), req(3, ms(40), "orders"))
+	e := testEnv(t)
+	b := followed(t, e, state.Checkpoint{Offset: 2}, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"), req(3, ms(40), "orders"))
 	equals(t, "stored", b.stored(t), []int64{0, 1})
 	equal(t, "position", b.Marks().Position, 2)
-	b.follows(t, l, state.Checkpoint{Offset: 3})
+	b.follows(t, e, state.Checkpoint{Offset: 3})
 	equals(t, "stored", b.stored(t), []int64{0, 1, 2})
 	equal(t, "records ahead", b.Waiting(), 1)
-	pos, _ := b.store.Position()
+	pos, _ := b.Store.Position()
 	equal(t, "the store's position", pos, state.Position{Resume: 3, Offset: 3, Parsers: "0:p1"})
 }
 
 // A process that is killed while its standby takes in a resolve record reads this record again: what it names must not come back.
 func TestStandbyKilledWhileItResolves(t *testing.T) {
-	l := testLane(t)
+	e := testEnv(t)
 	resolve := &kgo.Record{Topic: testTopic, Offset: 2, Headers: topics.Resolve(testMark, 1, ms(20), 1)}
 	carried := req(3, 0, "orders")
 	carried.Headers, _ = topics.AppendCopy(nil, req(0, ms(10), "orders").Headers, testMark, topics.Copy{Due: ms(10), Timestamp: testNow}, nil)
 	c := state.Checkpoint{Offset: 4}
-	killed := followed(t, l, c, req(0, ms(10), "orders"), req(1, ms(20), "orders"))
+	killed := followed(t, e, c, req(0, ms(10), "orders"), req(1, ms(20), "orders"))
 	for _, r := range []*kgo.Record{resolve, carried} { // the store is asked for a copy's record, and has to know by then what came before
 		if _, err := killed.Accept(r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b := followed(t, l, c)
+	b := followed(t, e, c)
 	equal(t, "position", b.Marks().Position, 2)
 	if err := b.read([]*kgo.Record{resolve}); err != nil {
 		t.Fatal(err)
@@ -98,21 +100,21 @@ func TestStandbyFindsMoreThanItCounts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		resume int64 // of what the lane has left
-		then   func(t *testing.T, l *lane)
+		then   func(t *testing.T, e *Env)
 	}{
-		{"trimmed late and resolved", 2, func(t *testing.T, l *lane) {
+		{"trimmed late and resolved", 2, func(t *testing.T, e *Env) {
 			resolve := &kgo.Record{Topic: testTopic, Offset: 3, Headers: topics.Resolve(testMark, 0, ms(10), 0)}
-			b := followed(t, l, state.Checkpoint{Offset: 4, Watermark: state.Key{Due: ms(10), Seq: 0}}, req(2, ms(30), "orders"), resolve)
+			b := followed(t, e, state.Checkpoint{Offset: 4, Watermark: state.Key{Due: ms(10), Seq: 0}}, req(2, ms(30), "orders"), resolve)
 			equal(t, "pending", int(b.Pending()), 2)
 		}},
-		{"not read again when W passes it", 1, func(t *testing.T, l *lane) {
-			b := followed(t, l, state.Checkpoint{Offset: 2})
-			b.follows(t, l, state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(20), Seq: 1}})
+		{"not read again when W passes it", 1, func(t *testing.T, e *Env) {
+			b := followed(t, e, state.Checkpoint{Offset: 2})
+			b.follows(t, e, state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(20), Seq: 1}})
 			equal(t, "pending", int(b.Pending()), 0)
 		}},
-		{"not read again when it is handed over", 1, func(t *testing.T, l *lane) {
-			b := followed(t, l, state.Checkpoint{Offset: 2})
-			got, ok, err := b.HandOver(b.store, checkpointAt(l, state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(20), Seq: 1}}))
+		{"not read again when it is handed over", 1, func(t *testing.T, e *Env) {
+			b := followed(t, e, state.Checkpoint{Offset: 2})
+			got, ok, err := b.HandOver(b.Store, checkpointAt(e, state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(20), Seq: 1}}))
 			if err != nil || !ok {
 				t.Fatal(ok, err)
 			}
@@ -120,25 +122,25 @@ func TestStandbyFindsMoreThanItCounts(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := testLane(t)
-			before := followed(t, l, state.Checkpoint{Offset: 2}, req(0, ms(10), "orders"), req(1, ms(20), "orders"))
-			if err := before.store.Commit(state.Position{Resume: c.resume, Offset: 2}); err != nil {
+			e := testEnv(t)
+			before := followed(t, e, state.Checkpoint{Offset: 2}, req(0, ms(10), "orders"), req(1, ms(20), "orders"))
+			if err := before.Store.Commit(state.Position{Resume: c.resume, Offset: 2}); err != nil {
 				t.Fatal(err)
 			}
-			c.then(t, l)
+			c.then(t, e)
 		})
 	}
 }
 
 // What the owner has resolved is forgotten: by W, by a resolve record, or because it was late.
 func TestStandbyForgetsWhatIsResolved(t *testing.T) {
-	l := testLane(t)
+	e := testEnv(t)
 	resolved := req(3, ms(50), "orders")
 	resolve := &kgo.Record{Topic: testTopic, Offset: 4, Timestamp: resolved.Timestamp, Headers: topics.Resolve(testMark, 3, ms(50), 3)}
-	b := followed(t, l, state.Checkpoint{Offset: 5},
+	b := followed(t, e, state.Checkpoint{Offset: 5},
 		req(0, ms(10), "orders"), req(1, ms(20), "orders"), control(2), resolved, resolve)
 	equals(t, "stored", b.stored(t), []int64{0, 1})
-	b.follows(t, l, state.Checkpoint{Offset: 6, Watermark: state.Key{Due: ms(10), Seq: 0}})
+	b.follows(t, e, state.Checkpoint{Offset: 6, Watermark: state.Key{Due: ms(10), Seq: 0}})
 	equals(t, "stored", b.stored(t), []int64{1})
 	if err := b.read([]*kgo.Record{req(5, ms(9), "orders")}); err != nil { // late
 		t.Fatal(err)
@@ -162,16 +164,16 @@ func TestStandbyBeginsAnew(t *testing.T) {
 		{"resolved by what lies ahead", state.Checkpoint{Offset: 2, LowWater: 2, Watermark: state.Key{Due: ms(1)}}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := testLane(t)
-			b := followed(t, l, state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(1)}}, req(0, ms(10), "orders"), req(1, ms(20), "orders"))
+			e := testEnv(t)
+			b := followed(t, e, state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(1)}}, req(0, ms(10), "orders"), req(1, ms(20), "orders"))
 			equal(t, "counted", int(b.Pending()), 2)
 			if c.name == "overtaken" { // what it has may have been carried: it reads what was accepted first
-				equal(t, "begins anew", b.follows(t, l, c.to), false)
+				equal(t, "begins anew", b.follows(t, e, c.to), false)
 				if err := b.read([]*kgo.Record{req(8, ms(0), "orders")}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if !b.follows(t, l, c.to) {
+			if !b.follows(t, e, c.to) {
 				t.Error("it goes on reading where it was")
 			}
 			equals(t, "stored", b.stored(t), nil)
@@ -184,8 +186,8 @@ func TestStandbyBeginsAnew(t *testing.T) {
 // L moves with each record that is resolved, mostly past what the owner had accepted half a second ago.
 // A standby that has read that far goes on: to begin anew each time would be to fetch all of it twice.
 func TestStandbyGoesOnBehindL(t *testing.T) {
-	l := testLane(t)
-	b := followed(t, l, state.Checkpoint{Offset: 2}, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"), req(3, ms(90), "orders"), req(4, ms(95), "orders"))
+	e := testEnv(t)
+	b := followed(t, e, state.Checkpoint{Offset: 2}, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"), req(3, ms(90), "orders"), req(4, ms(95), "orders"))
 	for _, c := range []struct {
 		to      state.Checkpoint
 		counted int
@@ -193,7 +195,7 @@ func TestStandbyGoesOnBehindL(t *testing.T) {
 		{state.Checkpoint{Offset: 4, LowWater: 3, Watermark: state.Key{Due: ms(30), Seq: 2}}, 1},
 		{state.Checkpoint{Offset: 5, LowWater: 5, Watermark: state.Key{Due: ms(95), Seq: 4}}, 0},
 	} {
-		if b.follows(t, l, c.to) {
+		if b.follows(t, e, c.to) {
 			t.Errorf("it begins anew at %+v", c.to)
 		}
 		equal(t, "position", b.Marks().Position, c.to.Offset)
@@ -220,13 +222,13 @@ func TestHandOver(t *testing.T) {
 		{"nothing is pending by it", state.Checkpoint{Offset: 3, Watermark: state.Key{Due: ms(1)}, LowWater: 3}, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := testLane(t)
-			b := followed(t, l, at, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"))
-			store, err := l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
+			e := testEnv(t)
+			b := followed(t, e, at, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"))
+			store, err := e.Store.Partition(e.Store.ID(testTP, testID))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, ok, err := b.HandOver(store, checkpointAt(l, c.to))
+			got, ok, err := b.HandOver(store, checkpointAt(e, c.to))
 			if err != nil || ok != c.ok {
 				t.Fatalf("ok %v, want %v; error %v", ok, c.ok, err)
 			}
@@ -240,8 +242,8 @@ func TestHandOver(t *testing.T) {
 
 // Before a standby is taken over it takes in what its owner has accepted: the log may not have that any more. A checkpoint that was set back changes nothing.
 func TestStandbyAdvances(t *testing.T) {
-	l := testLane(t)
-	b := followed(t, l, state.Checkpoint{Offset: 1}, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"))
+	e := testEnv(t)
+	b := followed(t, e, state.Checkpoint{Offset: 1}, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"))
 	equals(t, "stored", b.stored(t), []int64{0})
 	for _, c := range []struct {
 		to       state.Checkpoint
@@ -253,7 +255,7 @@ func TestStandbyAdvances(t *testing.T) {
 		{state.Checkpoint{Offset: 1}, []int64{0, 1}, 2, 2}, // by which what it lacks would count as resolved
 		{state.Checkpoint{Offset: 9, Watermark: state.Key{Due: ms(10)}}, []int64{1, 2}, 3, 9},
 	} {
-		if err := b.Advance(checkpointAt(l, c.to)); err != nil {
+		if err := b.Advance(checkpointAt(e, c.to)); err != nil {
 			t.Fatal(err)
 		}
 		equals(t, "stored", b.stored(t), c.stored)
@@ -264,12 +266,12 @@ func TestStandbyAdvances(t *testing.T) {
 
 // When a lane has opened the store, a standby that goes on all the same writes nothing any more.
 func TestStandbyEnds(t *testing.T) {
-	l := testLane(t)
-	b := followed(t, l, state.Checkpoint{Offset: 1}, req(0, ms(10), "orders"))
-	if _, err := l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition}); err != nil {
+	e := testEnv(t)
+	b := followed(t, e, state.Checkpoint{Offset: 1}, req(0, ms(10), "orders"))
+	if _, err := e.Store.Partition(e.Store.ID(testTP, testID)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Follow(checkpointAt(l, state.Checkpoint{Offset: 2})); err == nil {
+	if _, err := b.Follow(checkpointAt(e, state.Checkpoint{Offset: 2})); err == nil {
 		err = b.read([]*kgo.Record{req(1, ms(20), "orders")})
 		if !errors.Is(err, state.ErrEnded) {
 			t.Errorf("error %v, want %v", err, state.ErrEnded)
@@ -279,101 +281,24 @@ func TestStandbyEnds(t *testing.T) {
 
 // A standby that the store does not agree with is not taken over.
 func TestHandOverOfAnotherStore(t *testing.T) {
-	l := testLane(t)
-	b := followed(t, l, state.Checkpoint{Offset: 1}, req(0, ms(10), "orders"))
-	store, err := l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
+	e := testEnv(t)
+	b := followed(t, e, state.Checkpoint{Offset: 1}, req(0, ms(10), "orders"))
+	store, err := e.Store.Partition(e.Store.ID(testTP, testID))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Drop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok, err := b.HandOver(store, checkpointAt(l, state.Checkpoint{Offset: 1})); ok || err != nil {
+	if _, ok, err := b.HandOver(store, checkpointAt(e, state.Checkpoint{Offset: 1})); ok || err != nil {
 		t.Errorf("ok %v, error %v", ok, err)
-	}
-}
-
-// Standbys are not kept of what a lane of the same process has, and what a lane takes over is left
-// alone from then on.
-func TestStandbysLeaveLanesAlone(t *testing.T) {
-	l := testLane(t, func(c *Config) { c.Standbys = 1 })
-	s := newStandbys(l.shared)
-	c := checkpointAt(l, state.Checkpoint{Offset: 1})
-	l.assigned.remember(l.n, testTP, nil)
-	store, err := l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.open(t.Context(), testTP, testID, c, kafka.Bounds{}); err != nil || s.m[testTP] != nil {
-		t.Fatalf("a lane's partition is followed: %v, error %v", s.m[testTP], err)
-	}
-	if err := store.Commit(state.Position{Epoch: state.NoEpoch}); err != nil {
-		t.Errorf("the lane cannot use its store any more: %v", err)
-	}
-	l.assigned.forget(l.n, testTP)
-	if err := s.open(t.Context(), testTP, testID, c, kafka.Bounds{}); err != nil || s.m[testTP] == nil {
-		t.Fatalf("the partition is not followed: error %v", err)
-	}
-	b := s.m[testTP]
-	if s.take(testTP, testID) != b {
-		t.Error("it is not what is taken over")
-	}
-	touched := false
-	if err := s.step(b, func() error { touched = true; return nil }); err != nil || touched {
-		t.Errorf("it is still worked with, error %v", err)
-	}
-	if s.take(testTP, testID) != nil {
-		t.Error("it is taken over twice")
-	}
-}
-
-// Standbys only ask: they write nothing to Kafka.
-func TestStandbysOnlyAsk(t *testing.T) {
-	l, w := testCluster(t, func(c *Config) { c.Standbys = 1 })
-	s := newStandbys(l.shared)
-	id := kafka.TopicID(w.c.TopicInfo(testTopic).TopicID)
-	var err error
-	var closeReader func()
-	if s.reader, closeReader, err = kafka.NewReader(l.cfg.Client, standbyFetchBytes); err != nil {
-		t.Fatal(err)
-	}
-	defer closeReader()
-	w.checkpoints(t, checkpointAt(l, state.Checkpoint{Offset: 0}), func() bool { return true })
-	s.wanted, s.ids = []kafka.TopicPartition{testTP}, map[kafka.TopicPartition]kafka.TopicID{testTP: id}
-	s.follow(t.Context())
-	equal(t, "standbys", len(s.stats()), 1)
-	seen := slices.Compact(w.take())
-	equals(t, "requests", seen, []string{"OffsetFetch stable=false", "ListOffsets"})
-}
-
-// A standby is kept until the lane that has been given the partition takes it, although the group says
-// already that it is this replica's own.
-func TestStandbyWaitsForItsLane(t *testing.T) {
-	l, _ := testCluster(t, func(c *Config) { c.Standbys = 1 })
-	s := newStandbys(l.shared)
-	var err error
-	var closeReader func()
-	if s.reader, closeReader, err = kafka.NewReader(l.cfg.Client, standbyFetchBytes); err != nil {
-		t.Fatal(err)
-	}
-	defer closeReader()
-	if err := s.open(t.Context(), testTP, testID, checkpointAt(l, state.Checkpoint{Offset: 1}), kafka.Bounds{}); err != nil || s.m[testTP] == nil {
-		t.Fatalf("the partition is not followed: error %v", err)
-	}
-	s.reading[testTP] = true
-	s.saw(&assignor.View{Replicas: []string{"duewheel-me", "duewheel-other"}, Owners: map[kafka.TopicPartition]string{testTP: "duewheel-me"}}, "duewheel-me")
-	s.follow(t.Context())
-	l.assigned.remember(l.n, testTP, nil) // only now the lane hears of it
-	if s.take(testTP, testID) == nil {
-		t.Error("it was given up a moment before it was needed")
 	}
 }
 
 // What the local store alone holds, because the log has lost it, is left alone.
 func TestStandbyLeavesASoleStoreAlone(t *testing.T) {
-	l := testLane(t)
-	livePartition(t, l)
-	store, err := l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
+	e := testEnv(t)
+	store, err := e.Store.Partition(e.Store.ID(testTP, testID))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,45 +310,22 @@ func TestStandbyLeavesASoleStoreAlone(t *testing.T) {
 	if err := store.Commit(state.Position{Resume: 30, Offset: 20, LowWater: 5}); err != nil {
 		t.Fatal(err)
 	}
-	b := &standby{tp: testTP, id: testID, mark: testMark, route: l.routes[testTopic], log: l.log}
-	if b.store, err = l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition}); err != nil {
+	b := newStandby(e)
+	if b.Store, err = e.Store.Partition(e.Store.ID(testTP, testID)); err != nil {
 		t.Fatal(err)
 	}
 	before := len(b.stored(t))
-	if err := b.open(t.Context(), checkpointAt(l, state.Checkpoint{Offset: 20, LowWater: 5}), 15); !errors.Is(err, ErrLogTruncated) {
-		t.Errorf("error %v, want %v", err, ErrLogTruncated)
+	if err := b.open(t.Context(), checkpointAt(e, state.Checkpoint{Offset: 20, LowWater: 5}), 15); !errors.Is(err, local.ErrLogTruncated) {
+		t.Errorf("error %v, want %v", err, local.ErrLogTruncated)
 	}
 	equal(t, "records in the store", len(b.stored(t)), before)
 }
 
 // A checkpoint without a parser is the owner's to mend.
 func TestStandbyWithoutParser(t *testing.T) {
-	l := testLane(t)
-	b := followed(t, l, state.Checkpoint{Offset: 0})
+	e := testEnv(t)
+	b := followed(t, e, state.Checkpoint{Offset: 0})
 	if _, err := b.Follow(state.Checkpoint{TopicID: testID.Short(), Offset: 2}); !errors.Is(err, pending.ErrNoParser) {
 		t.Errorf("error %v, want %v", err, pending.ErrNoParser)
 	}
-}
-
-// A replica with less than its share asks for a rebalance; where that does not help it asks less and
-// less often, from the first time on.
-func TestEvenAsksLessAndLessOften(t *testing.T) {
-	l := testLane(t, func(c *Config) { c.Standbys = 1 })
-	s := newStandbys(l.shared)
-	v := &assignor.View{Members: map[string]int{"duewheel-me-0": 1, "duewheel-other-0": 3}}
-	for _, want := range []time.Duration{2 * evenInterval, 4 * evenInterval} {
-		s.even(v, "duewheel-me")
-		select {
-		case <-l.uneven:
-		default:
-			t.Fatal("it does not ask")
-		}
-		s.even(v, "duewheel-me")
-		equal(t, "asked again at once", len(l.uneven), 0)
-		equal(t, "pause", s.evenPause, want)
-		s.evenedAt = s.evenedAt.Add(-s.evenPause)
-	}
-	v.Members["duewheel-me-0"] = 2
-	s.even(v, "duewheel-me")
-	equal(t, "pause when it is even", s.evenPause, evenInterval)
 }

@@ -1,4 +1,4 @@
-package processor
+package local
 
 import (
 	"context"
@@ -13,15 +13,17 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
-// leftovers gives back the disk of partitions that were here once: another replica has them, and this
+// Leftovers gives back the disk of partitions that were here once: another replica has them, and this
 // one keeps no standby of them; or their topic was deleted, or made anew. They are left for a while, because they may come back. What is left
 // for good is what the store holds of a topic that is there and that this process does not read for this group: once the offsets have
 // expired, only the store knows what was delivered. One goroutine owns it.
-type leftovers struct {
-	*shared
-	standbys    *standbys
+type Leftovers struct {
+	store       *Store
+	routes      map[string]*topics.Route
+	followed    func(kafka.TopicPartition) bool // a standby is kept of it here
 	cl          *kgo.Client
 	log         *slog.Logger
 	coordinator *kafka.Coordinator
@@ -39,11 +41,16 @@ const (
 	goneAfter = 10 * time.Minute
 )
 
-func newLeftovers(sh *shared, standbys *standbys, cl *kgo.Client) *leftovers {
-	return &leftovers{shared: sh, standbys: standbys, cl: cl, log: sh.cfg.Logger, coordinator: kafka.NewCoordinator(sh.cfg.Group), since: map[state.PartitionID]time.Time{}, gone: map[state.PartitionID]time.Time{}}
+// NewLeftovers makes what looks after those of a process with such routes; followed says of which partitions it keeps standbys.
+func NewLeftovers(store *Store, routes map[string]*topics.Route, followed func(kafka.TopicPartition) bool, cl *kgo.Client) *Leftovers {
+	return &Leftovers{
+		store: store, routes: routes, followed: followed, cl: cl, log: store.log, coordinator: kafka.NewCoordinator(store.group),
+		since: map[state.PartitionID]time.Time{}, gone: map[state.PartitionID]time.Time{},
+	}
 }
 
-func (f *leftovers) run(ctx context.Context) {
+// Run looks now and then until ctx ends.
+func (f *Leftovers) Run(ctx context.Context) {
 	for wait.For(ctx, leftoverInterval) {
 		if err := f.sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			f.log.Debug("partitions that are elsewhere, or whose topics are gone, cannot be given up yet; trying again", "error", err)
@@ -52,18 +59,18 @@ func (f *leftovers) run(ctx context.Context) {
 }
 
 // sweep gives up what nothing has needed for long: what is elsewhere, and what no topic is there for any more.
-func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
+func (f *Leftovers) sweep(ctx context.Context, now time.Time) error {
 	old := f.old(now)
 	if len(old) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
-	topics := map[string]bool{}
+	names := map[string]bool{}
 	for _, id := range old {
-		topics[id.Topic] = true
+		names[id.Topic] = true
 	}
-	found, err := kafka.FindTopics(ctx, f.cl, slices.Sorted(maps.Keys(topics)))
+	found, err := kafka.FindTopics(ctx, f.cl, slices.Sorted(maps.Keys(names)))
 	if err != nil {
 		clear(f.gone) // they do not say so any more
 		return err
@@ -74,8 +81,8 @@ func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 		case told && topic != id.TopicID:
 			err = errors.Join(err, f.remove(id, now))
 			continue
-		case told && id.Group == f.cfg.Group && f.routes[id.Topic] != nil:
-			elsewhere[kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}] = topic
+		case told && id.Group == f.store.group && f.routes[id.Topic] != nil:
+			elsewhere[nameOf(id)] = topic
 		}
 		delete(f.gone, id)
 	}
@@ -83,7 +90,7 @@ func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 }
 
 // remove removes what the store holds of a topic of which brokers have said for long that it is not there.
-func (f *leftovers) remove(id state.PartitionID, now time.Time) error {
+func (f *Leftovers) remove(id state.PartitionID, now time.Time) error {
 	since, ok := f.gone[id]
 	if !ok {
 		f.gone[id] = now
@@ -96,7 +103,7 @@ func (f *leftovers) remove(id state.PartitionID, now time.Time) error {
 		return nil
 	}
 	bytes := store.Size(id) // which may take long, so nothing may wait for it
-	err := f.removeUnlessOurs(id)
+	err := f.store.removeUnlessOurs(id)
 	if err == nil {
 		f.log.Info("the store gives up a partition of a topic that is not there any more", "group", id.Group, "topic", id.Topic, "partition", id.Partition, "bytes", bytes)
 	}
@@ -105,7 +112,7 @@ func (f *leftovers) remove(id state.PartitionID, now time.Time) error {
 
 // giveUp drops partitions that are elsewhere, unless the store may be all that is left of one: where the
 // log begins above the low water, or where there is no checkpoint to tell.
-func (f *leftovers) giveUp(ctx context.Context, ids map[kafka.TopicPartition]kafka.TopicID) error {
+func (f *Leftovers) giveUp(ctx context.Context, ids map[kafka.TopicPartition]kafka.TopicID) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -119,11 +126,11 @@ func (f *leftovers) giveUp(ctx context.Context, ids map[kafka.TopicPartition]kaf
 	}
 	for tp, id := range ids {
 		b := bounds[tp]
-		c, err := state.ParseCheckpoint(got[tp].Offset, got[tp].Metadata)
+		c, err := state.ParseCheckpoint(got[tp].Offset, got[tp].Epoch, got[tp].Metadata)
 		if b.Err != nil || got[tp].Err != nil || err != nil || c.TopicID != id.Short() || c.LowWater < b.Start {
 			continue
 		}
-		if err := f.drop(tp, f.partitionID(tp, id)); err != nil {
+		if err := f.drop(tp, f.store.ID(tp, id)); err != nil {
 			return err
 		}
 	}
@@ -131,7 +138,7 @@ func (f *leftovers) giveUp(ctx context.Context, ids map[kafka.TopicPartition]kaf
 }
 
 // old is what the store holds and no lane or standby here has needed for long.
-func (f *leftovers) old(now time.Time) (old []state.PartitionID) {
+func (f *Leftovers) old(now time.Time) (old []state.PartitionID) {
 	store := f.store.opened.Load()
 	if store == nil {
 		clear(f.gone)
@@ -159,14 +166,14 @@ func (f *leftovers) old(now time.Time) (old []state.PartitionID) {
 	return old
 }
 
-func (f *leftovers) needed(id state.PartitionID) bool {
-	tp := kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}
-	return id.Group == f.cfg.Group && (f.assigned.has(tp) || f.standbys.of(tp) != nil)
+func (f *Leftovers) needed(id state.PartitionID) bool {
+	tp := nameOf(id)
+	return id.Group == f.store.group && (f.store.assigned.Has(tp) || f.followed(tp))
 }
 
 // drop empties a partition's part of the store, unless a lane has been given the partition meanwhile.
-func (f *leftovers) drop(tp kafka.TopicPartition, id state.PartitionID) error {
-	part, err := f.openUnlessOurs(id)
+func (f *Leftovers) drop(tp kafka.TopicPartition, id state.PartitionID) error {
+	part, err := f.store.PartitionUnlessOurs(id)
 	if part == nil || err != nil {
 		return err
 	}

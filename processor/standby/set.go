@@ -1,6 +1,7 @@
-package processor
+package standby
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,15 +14,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/local"
+	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/picture"
 	"github.com/duewheel/duewheel/processor/telling"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
-// standbys are the standbys that this process keeps. One goroutine reads and follows for all of
+// Set is the standbys that a process keeps. One goroutine reads and follows for all of
 // them; lanes take from them what they take over. A nil one keeps none.
-type standbys struct {
-	allotment // owned by run
+type Set struct {
+	allotment // owned by Run; what is in Env is set once
 
 	// Set once.
 	coordinator *kafka.Coordinator
@@ -29,7 +34,7 @@ type standbys struct {
 	mu sync.Mutex
 	m  map[kafka.TopicPartition]*standby // guarded by mu, and so is each of them
 
-	// Owned by run.
+	// Owned by Run.
 	reader    *kgo.Client
 	reading   map[kafka.TopicPartition]bool // false: paused
 	notBefore map[kafka.TopicPartition]time.Time
@@ -41,31 +46,32 @@ const (
 	// followInterval is how often checkpoints are looked up, in one request for all partitions. A
 	// takeover reads again what has come since.
 	followInterval = 500 * time.Millisecond
-	// standbyRetry is how long a standby rests after an error.
-	standbyRetry = 10 * time.Second
-	// standbyFetchBytes bounds what one fetch holds for all standbys.
-	standbyFetchBytes = 4 << 20
+	// retryAfter is how long a standby rests after an error.
+	retryAfter = 10 * time.Second
+	// fetchBytes bounds what one fetch holds for all standbys.
+	fetchBytes = 4 << 20
 )
 
-func newStandbys(sh *shared) *standbys {
-	s := &standbys{
-		coordinator: kafka.NewCoordinator(sh.cfg.Group), m: map[kafka.TopicPartition]*standby{},
+// New makes those of a process, which keeps none yet.
+func New(env *Env) *Set {
+	s := &Set{
+		coordinator: kafka.NewCoordinator(env.Group), m: map[kafka.TopicPartition]*standby{},
 		reading: map[kafka.TopicPartition]bool{}, notBefore: map[kafka.TopicPartition]time.Time{}, gaveUp: map[kafka.TopicPartition]string{},
 	}
-	s.allotment = allotment{shared: sh, log: sh.cfg.Logger.With("standbys", sh.cfg.Standbys), kept: s.stats, rebalance: -1, evenPause: evenInterval}
+	s.allotment = allotment{Env: env, log: env.Log.With("standbys", env.Copies), kept: s.Pictures, rebalance: -1, evenPause: evenInterval}
 	return s
 }
 
-// run keeps the standbys until ctx ends.
-func (s *standbys) run(ctx context.Context) (err error) {
+// Run keeps the standbys until ctx ends; client are the options that every client of the process is made with.
+func (s *Set) Run(ctx context.Context, client []kgo.Opt) (err error) {
 	var closeReader func()
-	if s.reader, closeReader, err = kafka.NewReader(s.cfg.Client, standbyFetchBytes); err != nil {
+	if s.reader, closeReader, err = kafka.NewReader(client, fetchBytes); err != nil {
 		return fmt.Errorf("make reader of standbys: %w", err)
 	}
 	defer closeReader()
 	var allotted time.Time
 	for ctx.Err() == nil {
-		if time.Since(allotted) >= allotInterval || s.rebalance != s.counters.rebalances.Load() {
+		if time.Since(allotted) >= allotInterval || s.rebalance != s.Rebalances.Load() {
 			allotted = time.Now()
 			s.allot(ctx, s.reader)
 		}
@@ -77,10 +83,10 @@ func (s *standbys) run(ctx context.Context) (err error) {
 
 // follow looks up the checkpoints and brings every standby up to its own. It asks for committed
 // values, whatever transactions are open: they are behind, never ahead.
-func (s *standbys) follow(ctx context.Context) {
+func (s *Set) follow(ctx context.Context) {
 	s.mu.Lock()
 	for tp := range s.m {
-		if !slices.Contains(s.wanted, tp) && !s.mine[tp] && !s.assigned.has(tp) { // else a lane is about to take it
+		if !slices.Contains(s.wanted, tp) && !s.mine[tp] && !s.Assigned.Has(tp) { // else a lane is about to take it
 			delete(s.m, tp)
 		}
 	}
@@ -97,11 +103,11 @@ func (s *standbys) follow(ctx context.Context) {
 	s.steer()
 }
 
-func (s *standbys) followOne(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, f kafka.Fetched) {
+func (s *Set) followOne(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, f kafka.Fetched) {
 	if f.Err != nil || f.Offset < 0 || time.Now().Before(s.notBefore[tp]) {
 		return
 	}
-	c, err := checkpointIn(f)
+	c, err := state.ParseCheckpoint(f.Offset, f.Epoch, f.Metadata)
 	if err != nil || c.TopicID != id.Short() {
 		return // its owner says what there is to be said
 	}
@@ -120,31 +126,31 @@ func (s *standbys) followOne(ctx context.Context, tp kafka.TopicPartition, id ka
 }
 
 // step does something with a standby, unless a lane has taken it over.
-func (s *standbys) step(b *standby, do func() error) error {
+func (s *Set) step(b *standby, do func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.m[b.tp] != b {
+	if s.m[b.TP] != b {
 		return nil
 	}
 	err := do()
 	if err != nil {
-		delete(s.m, b.tp)
+		delete(s.m, b.TP)
 	}
 	return err
 }
 
 // restAfter leaves a standby alone for a while that something went wrong with: it is not worth a second try at once.
-func (s *standbys) restAfter(tp kafka.TopicPartition, err error) {
+func (s *Set) restAfter(tp kafka.TopicPartition, err error) {
 	if err == nil || errors.Is(err, state.ErrEnded) { // a lane has it now
 		return
 	}
-	s.notBefore[tp] = time.Now().Add(standbyRetry)
+	s.notBefore[tp] = time.Now().Add(retryAfter)
 	if kafka.IsTopicGone(err) { // the reader holds on to the id that it has seen first
 		s.reader.PurgeTopicsFromConsuming(tp.Topic)
 		maps.DeleteFunc(s.reading, func(other kafka.TopicPartition, _ bool) bool { return other.Topic == tp.Topic })
 	}
-	if errors.Is(err, state.ErrFailed) || errors.Is(err, errNoStore) {
-		s.store.failed(err) // and it says so, once
+	if errors.Is(err, state.ErrFailed) || errors.Is(err, local.ErrNoStore) {
+		s.Store.Failed(err) // and it says so, once
 		return
 	}
 	level := slog.LevelWarn
@@ -157,9 +163,9 @@ func (s *standbys) restAfter(tp kafka.TopicPartition, err error) {
 
 // begin starts a standby, unless this process has partitions of its own to bring back: those come
 // first.
-func (s *standbys) begin(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint) error {
-	for _, p := range s.assigned.pictures() {
-		if p.Phase == PhaseRestoring || p.Phase == PhaseCatchUp {
+func (s *Set) begin(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint) error {
+	for _, p := range s.Assigned.All() {
+		if p.Phase == picture.Restoring || p.Phase == picture.CatchUp {
 			return nil
 		}
 	}
@@ -177,13 +183,16 @@ func (s *standbys) begin(ctx context.Context, tp kafka.TopicPartition, id kafka.
 
 // open starts a standby. Counting what the store holds may take long and is done without the lock;
 // a lane that takes the partition over meanwhile ends the handle.
-func (s *standbys) open(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint, bounds kafka.Bounds) error {
-	b := &standby{tp: tp, id: id, mark: s.mark(tp, id), route: s.routes[tp.Topic], log: s.log.With("topic", tp.Topic, "partition", tp.Partition)}
-	var err error
-	if b.store, err = s.openUnlessOurs(s.partitionID(tp, id)); b.store == nil || err != nil {
+func (s *Set) open(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint, bounds kafka.Bounds) error {
+	store, err := s.Store.PartitionUnlessOurs(s.Store.ID(tp, id))
+	if store == nil || err != nil {
 		return err
 	}
-	if err := s.forgetLost(ctx, s.reader, tp, b.store, c, state.NoEpoch, bounds.High, b.log); err != nil {
+	b := &standby{
+		Heir: local.Heir{TP: tp, Route: s.Routes[tp.Topic], Store: store, Reader: s.reader, Epochs: s.Epochs, Log: s.log.With("topic", tp.Topic, "partition", tp.Partition)},
+		id:   id, mark: topics.NewMark(id.Short(), cmp.Or(c.Identity, s.Group), tp.Partition),
+	}
+	if err := b.ForgetLost(ctx, c, state.NoEpoch, bounds.High); err != nil {
 		return err
 	}
 	if err := b.open(ctx, c, bounds.Start); err != nil {
@@ -191,19 +200,19 @@ func (s *standbys) open(ctx context.Context, tp kafka.TopicPartition, id kafka.T
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.assigned.has(tp) {
+	if s.Assigned.Has(tp) {
 		return nil
 	}
 	s.m[tp] = b
 	delete(s.reading, tp)
 	delete(s.gaveUp, tp)
-	b.log.Info("standby follows", "from", b.Marks().Position, "offset", c.Offset, "pending", b.Pending())
+	b.Log.Info("standby follows", "from", b.Marks().Position, "offset", c.Offset, "pending", b.Pending())
 	return nil
 }
 
-// take gives a standby to the lane that takes its partition over; nil when there is none. From
+// Take gives a standby to the lane that takes its partition over; nil when there is none. From
 // then on nothing is done with it here. The lane has the partition among the assigned ones.
-func (s *standbys) take(tp kafka.TopicPartition, id kafka.TopicID) *standby {
+func (s *Set) Take(tp kafka.TopicPartition, id kafka.TopicID) *pending.Follower {
 	if s == nil {
 		return nil
 	}
@@ -214,11 +223,11 @@ func (s *standbys) take(tp kafka.TopicPartition, id kafka.TopicID) *standby {
 	if b == nil || b.id != id {
 		return nil
 	}
-	return b
+	return b.Follower
 }
 
-// advance has a standby take in what its owner has accepted by a checkpoint, as far as it has read that: the log may not have it any more.
-func (s *standbys) advance(tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint) error {
+// Advance has a standby take in what its owner has accepted by a checkpoint, as far as it has read that: the log may not have it any more.
+func (s *Set) Advance(tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint) error {
 	b := s.of(tp)
 	if b == nil || b.id != id {
 		return nil
@@ -227,7 +236,7 @@ func (s *standbys) advance(tp kafka.TopicPartition, id kafka.TopicID, c state.Ch
 }
 
 // of is the standby of a partition; nil when there is none.
-func (s *standbys) of(tp kafka.TopicPartition) *standby {
+func (s *Set) of(tp kafka.TopicPartition) *standby {
 	if s == nil {
 		return nil
 	}
@@ -236,8 +245,11 @@ func (s *standbys) of(tp kafka.TopicPartition) *standby {
 	return s.m[tp]
 }
 
+// Has reports whether one is kept of a partition.
+func (s *Set) Has(tp kafka.TopicPartition) bool { return s.of(tp) != nil }
+
 // steer makes the reader read what the standbys want.
-func (s *standbys) steer() {
+func (s *Set) steer() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for tp := range s.reading {
@@ -270,15 +282,15 @@ func (s *standbys) steer() {
 }
 
 // read takes in what the reader has until it is time to look at the checkpoints again.
-func (s *standbys) read(ctx context.Context, until time.Time) {
+func (s *Set) read(ctx context.Context, until time.Time) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	for ctx.Err() == nil {
-		if !s.store.hasRoom() {
-			wait.For(ctx, roomPause)
+		if !s.Store.HasRoom() {
+			wait.For(ctx, local.RoomPause)
 			continue
 		}
-		fs := pollSome(ctx, s.reader)
+		fs := kafka.PollSome(ctx, s.reader)
 		fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
 			tp := kafka.TopicPartition{Topic: ftp.Topic, Partition: ftp.Partition}
 			b := s.of(tp)
@@ -289,26 +301,26 @@ func (s *standbys) read(ctx context.Context, until time.Time) {
 				if err := b.read(ftp.Records); err != nil || ftp.Err == nil || errors.Is(ftp.Err, kafka.ErrCut) {
 					return err
 				}
-				return b.refused(s.reader, ftp.Err, s.cfg.SessionTimeout)
+				return b.refused(ftp.Err, s.SessionTimeout)
 			}))
 		})
 		s.steer()
 	}
 }
 
-// stats takes a picture.
-func (s *standbys) stats() []StandbyStats {
+// Pictures are those of the standbys, by topic and partition.
+func (s *Set) Pictures() []picture.Standby {
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []StandbyStats
+	var out []picture.Standby
 	for tp, b := range s.m {
 		m := b.Marks()
-		out = append(out, StandbyStats{Topic: tp.Topic, Partition: tp.Partition, Offset: m.Committed.Offset, Position: m.Position, Pending: b.Pending()})
+		out = append(out, picture.Standby{Topic: tp.Topic, Partition: tp.Partition, Offset: m.Committed.Offset, Position: m.Position, Pending: b.Pending()})
 	}
-	slices.SortFunc(out, func(a, b StandbyStats) int {
+	slices.SortFunc(out, func(a, b picture.Standby) int {
 		return kafka.Compare(kafka.TopicPartition{Topic: a.Topic, Partition: a.Partition}, kafka.TopicPartition{Topic: b.Topic, Partition: b.Partition})
 	})
 	return out

@@ -1,4 +1,4 @@
-package processor
+package local
 
 import "sync/atomic"
 

@@ -1,22 +1,119 @@
-package processor
+package local
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/duewheel/duewheel/processor/pending"
-	"github.com/duewheel/duewheel/state"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/internal/answers"
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/picture"
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
+
+// household is a process with a store and without lanes, and a broker with its delay topic, and with orders.
+type household struct {
+	*Store
+	assigned picture.Set
+	routes   map[string]*topics.Route
+	broker   *kfake.Cluster
+	cl       *kgo.Client
+}
+
+func newHousehold(t *testing.T, fs vfs.FS) *household {
+	t.Helper()
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, testTopic), kfake.SeedTopics(1, "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broker.Close)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(broker.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	routes, err := topics.NewRoutes(topics.Route{Topic: testTopic, Allow: []string{"orders"}, DeadLetter: testTopic + ".dead"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &household{broker: broker, cl: cl, routes: map[string]*topics.Route{testTopic: routes[0]}}
+	h.Store = New(state.Options{Dir: "state", FS: fs, MemoryBudget: 1 << 20, Logger: slog.New(slog.DiscardHandler)}, "g", &h.assigned)
+	if err := h.Open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return h
+}
+
+// leftovers are those of it, where no standby is kept.
+func (h *household) leftovers() *Leftovers {
+	return NewLeftovers(h.Store, h.routes, func(kafka.TopicPartition) bool { return false }, h.cl)
+}
+
+// holds has the store hold a record of a partition.
+func (h *household) holds(t *testing.T, id state.PartitionID) *state.Partition {
+	t.Helper()
+	part, err := h.Partition(id)
+	if err == nil {
+		err = errors.Join(part.Put(state.Key{Due: 1}, []byte("x")), part.Commit(state.Position{Offset: 5}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return part
+}
+
+// checkpoint is what the group has committed of each partition of the delay topic; a negative offset is none.
+func (h *household) checkpoint(t *testing.T, c state.Checkpoint) {
+	t.Helper()
+	md := ""
+	if c.Offset >= 0 {
+		c.TopicID = kafka.TopicID(h.broker.TopicInfo(testTopic).TopicID).Short()
+		c.Parsers = pending.WithParser(state.Checkpoint{}, h.routes[testTopic].Spec(), 0)
+		var err error
+		if md, err = c.Metadata(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.broker.ControlKey(int16(kmsg.OffsetFetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		h.broker.KeepControl()
+		return answers.Fetch(req.(*kmsg.OffsetFetchRequest), c.Offset, md, 0), nil, true
+	})
+}
+
+// logStart cuts a log off: it gets some records, and those below an offset are deleted.
+func (h *household) logStart(t *testing.T, tp kafka.TopicPartition, start int64) {
+	t.Helper()
+	if start == 0 {
+		return
+	}
+	for range 9 {
+		if err := h.cl.ProduceSync(t.Context(), &kgo.Record{Topic: tp.Topic, Partition: tp.Partition}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deleted, err := kadm.NewClient(h.cl).DeleteRecords(t.Context(), kadm.Offsets{tp.Topic: {tp.Partition: {Topic: tp.Topic, Partition: tp.Partition, At: start}}})
+	if err == nil {
+		err = deleted.Error()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // What the store holds of a partition that is elsewhere is given up after a while: not sooner, not what
 // a lane or a standby here needs, and not what the log has lost.
@@ -36,29 +133,23 @@ func TestLeftovers(t *testing.T) {
 		{"no checkpoint", state.Checkpoint{Offset: -1}, 0, false, leftoverAfter, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, w := testCluster(t)
+			h := newHousehold(t, vfs.NewMem())
 			tp := kafka.TopicPartition{Topic: testTopic, Partition: 0}
-			id := state.PartitionID{Group: "g", Topic: testTopic, TopicID: w.c.TopicInfo(testTopic).TopicID, Partition: 0}
-			part, err := l.store.Partition(id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(part.Put(state.Key{Due: 1}, []byte("x")), part.Commit(state.Position{Offset: 5})); err != nil {
-				t.Fatal(err)
-			}
-			w.logStart(t, tp, c.start)
-			w.checkpoints(t, withParsers(l, c.found), nil)
+			id := state.PartitionID{Group: "g", Topic: testTopic, TopicID: h.broker.TopicInfo(testTopic).TopicID, Partition: 0}
+			h.holds(t, id)
+			h.logStart(t, tp, c.start)
+			h.checkpoint(t, c.found)
 			if c.here {
-				l.assigned.remember(l.n, tp, nil)
+				h.assigned.Remember(0, tp, nil)
 			}
-			f := newLeftovers(l.shared, nil, l.reader)
+			f := h.leftovers()
 			began := time.Now()
 			for _, at := range []time.Duration{0, c.after} {
 				if err := f.sweep(t.Context(), began.Add(at)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if _, held := l.store.opened.Load().Positions()[id]; held == c.gone {
+			if _, held := h.Opened().Positions()[id]; held == c.gone {
 				t.Errorf("the store still has it: %v", held)
 			}
 		})
@@ -89,28 +180,22 @@ func TestLeftoversOfTopicsThatAreGone(t *testing.T) {
 		{name: "there, and of another group", group: "former", topic: testTopic, after: goneAfter},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, w := testCluster(t)
-			w.checkpoints(t, state.Checkpoint{Offset: -1}, nil)
+			h := newHousehold(t, vfs.NewMem())
+			h.checkpoint(t, state.Checkpoint{Offset: -1})
 			id := state.PartitionID{Group: c.group, Topic: c.topic, TopicID: [16]byte{c.id}, Partition: 0}
 			if c.id == 0 {
-				id.TopicID = w.c.TopicInfo(c.topic).TopicID
+				id.TopicID = h.broker.TopicInfo(c.topic).TopicID
 			}
-			part, err := l.store.Partition(id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(part.Put(state.Key{Due: 1}, []byte("x")), part.Commit(state.Position{Offset: 5})); err != nil {
-				t.Fatal(err)
-			}
+			part := h.holds(t, id)
 			var say error
-			w.c.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
-				w.c.KeepControl()
+			h.broker.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				h.broker.KeepControl()
 				if r := req.(*kmsg.MetadataRequest); say != nil && len(r.Topics) == 1 && *r.Topics[0].Topic == c.topic {
 					return noMetadata(r, say), nil, true
 				}
 				return nil, nil, false
 			})
-			f := newLeftovers(l.shared, nil, l.reader)
+			f := h.leftovers()
 			began := time.Now()
 			for _, at := range []time.Duration{0, leftoverAfter, leftoverAfter + goneAfter/2, leftoverAfter + c.after} {
 				if say = c.deny; c.back && at == leftoverAfter+goneAfter/2 {
@@ -120,7 +205,7 @@ func TestLeftoversOfTopicsThatAreGone(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, held := l.store.opened.Load().Positions()[id]; held == c.gone {
+			if _, held := h.Opened().Positions()[id]; held == c.gone {
 				t.Errorf("the store still has it: %v", held)
 			}
 			if err := part.Commit(state.Position{Offset: 6}); c.gone != errors.Is(err, state.ErrEnded) {
@@ -143,30 +228,24 @@ func TestGoneIsSaidWithoutABreak(t *testing.T) {
 		{name: "the store was away", away: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, w := testCluster(t)
+			h := newHousehold(t, vfs.NewMem())
 			id := state.PartitionID{Group: "g", Topic: "former", TopicID: [16]byte{1}, Partition: 0}
-			part, err := l.store.Partition(id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(part.Put(state.Key{Due: 1}, []byte("x")), part.Commit(state.Position{Offset: 5})); err != nil {
-				t.Fatal(err)
-			}
+			h.holds(t, id)
 			silent := false
-			w.c.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
-				w.c.KeepControl()
+			h.broker.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				h.broker.KeepControl()
 				r := req.(*kmsg.MetadataRequest)
 				return nil, errors.New("no answer"), silent && len(r.Topics) == 1 && *r.Topics[0].Topic == id.Topic
 			})
-			f := newLeftovers(l.shared, nil, l.reader)
-			store, began := l.store.opened.Load(), time.Now()
+			f := h.leftovers()
+			store, began := h.Opened(), time.Now()
 			for n, at := range []time.Duration{0, leftoverAfter, leftoverAfter + goneAfter/2, leftoverAfter + goneAfter} {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				if silent = c.broken && n == 2; silent {
 					cancel() // a client would go on asking
 				}
-				if l.store.opened.Store(store); c.away && n == 2 {
-					l.store.opened.Store(nil)
+				if h.opened.Store(store); c.away && n == 2 {
+					h.opened.Store(nil)
 				}
 				if err := f.sweep(ctx, began.Add(at)); (err != nil) != silent {
 					t.Fatalf("%v: %v", at, err)
@@ -184,30 +263,22 @@ func TestGoneIsSaidWithoutABreak(t *testing.T) {
 func TestGivingUpHoldsNothingUp(t *testing.T) {
 	var hangs atomic.Bool
 	reached, resume := make(chan struct{}, 100), make(chan struct{})
-	l, _ := testCluster(t, func(cfg *Config) {
-		cfg.FS = errorfs.Wrap(cfg.FS, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if (op.Kind == errorfs.OpFileReadAt || op.Kind == errorfs.OpOpen) && strings.HasSuffix(op.Path, ".sst") && hangs.Load() {
-				reached <- struct{}{}
-				<-resume
-			}
-			return nil
-		}))
-	})
+	h := newHousehold(t, errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if (op.Kind == errorfs.OpFileReadAt || op.Kind == errorfs.OpOpen) && strings.HasSuffix(op.Path, ".sst") && hangs.Load() {
+			reached <- struct{}{}
+			<-resume
+		}
+		return nil
+	})))
 	id := state.PartitionID{Group: "g", Topic: "former", TopicID: [16]byte{1}, Partition: 0}
 	for ; id.Partition < 2; id.Partition++ { // so that a table holds more than the one
-		part, err := l.store.Partition(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(part.Put(state.Key{Due: 1}, []byte("x")), part.Commit(state.Position{Offset: 5})); err != nil {
-			t.Fatal(err)
-		}
+		h.holds(t, id)
 	}
 	id.Partition = 0
-	if err := l.store.opened.Load().Flush(); err != nil {
+	if err := h.Opened().Flush(); err != nil {
 		t.Fatal(err)
 	}
-	f := newLeftovers(l.shared, nil, l.reader)
+	f := h.leftovers()
 	now := time.Now()
 	f.gone[id] = now.Add(-goneAfter)
 	removed, looked := make(chan error, 1), make(chan struct{})
@@ -220,9 +291,9 @@ func TestGivingUpHoldsNothingUp(t *testing.T) {
 	}
 	go func() {
 		defer close(looked)
-		l.assigned.remember(l.n, testTP, nil)
-		l.assigned.pictures()
-		l.store.hasRoom()
+		h.assigned.Remember(0, testTP, nil)
+		h.assigned.All()
+		h.HasRoom()
 	}()
 	select {
 	case <-looked:
@@ -246,44 +317,4 @@ func noMetadata(r *kmsg.MetadataRequest, why error) *kmsg.MetadataResponse {
 		resp.Topics = append(resp.Topics, topic)
 	}
 	return resp
-}
-
-// withParsers completes a checkpoint.
-func withParsers(l *lane, c state.Checkpoint) state.Checkpoint {
-	c.Parsers = pending.WithParser(state.Checkpoint{}, l.routes[testTopic].Spec(), 0)
-	return c
-}
-
-// logStart cuts a log off: it gets some records, and those below an offset are deleted.
-func (w *wiretap) logStart(t *testing.T, tp kafka.TopicPartition, start int64) {
-	t.Helper()
-	if start == 0 {
-		return
-	}
-	cl := w.client(t)
-	for range 9 {
-		r := req(0, testNow, "orders")
-		r.Partition = tp.Partition
-		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	deleted, err := kadm.NewClient(cl).DeleteRecords(t.Context(), kadm.Offsets{tp.Topic: {tp.Partition: {Topic: tp.Topic, Partition: tp.Partition, At: start}}})
-	if err == nil {
-		err = deleted.Error()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// client is one that has nothing to do with what is tested.
-func (w *wiretap) client(t *testing.T) *kgo.Client {
-	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
-	return cl
 }

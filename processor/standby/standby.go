@@ -1,15 +1,15 @@
-package processor
+package standby
 
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -17,17 +17,13 @@ import (
 
 // standby is a second copy of what is pending in a partition that another replica owns. It reads
 // the log into the local store and follows the owner's checkpoints. It writes nothing to Kafka. It is
-// guarded by standbys.mu.
+// guarded by Set.mu.
 type standby struct {
 	*pending.Follower
+	local.Heir
 
-	tp    kafka.TopicPartition
-	id    kafka.TopicID
-	mark  topics.Mark
-	route *topics.Route
-	log   *slog.Logger
-	store *state.Partition
-
+	id     kafka.TopicID
+	mark   topics.Mark
 	unread kafka.Unread
 }
 
@@ -35,18 +31,17 @@ type standby struct {
 // it is called before any other goroutine knows the standby.
 func (s *standby) open(ctx context.Context, c state.Checkpoint, logStart int64) error {
 	if c.LowWater < logStart {
-		return fmt.Errorf("%w: it begins at %d, and %d is needed; what the local store holds is left alone", ErrLogTruncated, logStart, c.LowWater)
+		return fmt.Errorf("%w: it begins at %d, and %d is needed; what the local store holds is left alone", local.ErrLogTruncated, logStart, c.LowWater)
 	}
-	env := pending.Env{Route: s.route, Mark: s.mark}
+	env := pending.Env{Route: s.Route, Mark: s.mark}
 	if err := env.Knows(c); err != nil {
 		return err
 	}
-	got, err := pending.Inherit(ctx.Err, s.route, s.store, c, logStart, math.MaxInt64)
+	got, err := s.Inherit(ctx, c, logStart, math.MaxInt64)
 	if err != nil {
 		return err
 	}
-	tellInherited(s.log, got)
-	s.Follower, err = pending.Follow(env, c, s.store, got)
+	s.Follower, err = pending.Follow(env, c, s.Store, got)
 	return err
 }
 
@@ -69,16 +64,16 @@ func (s *standby) read(rs []*kgo.Record) error {
 
 // refused leaves the partition alone for a while that brokers do not let be read. What was read before is as good as ever. The error
 // is what ends the standby.
-func (s *standby) refused(reader kafka.Leaders, why error, lasting time.Duration) error {
+func (s *standby) refused(why error, lasting time.Duration) error {
 	if !kafka.IsRefusedFetch(why) {
 		return why
 	}
-	s.unread.Refused(reader, s.tp, why)
+	s.unread.Refused(s.Reader, s.TP, why)
 	if s.unread.Gone() {
 		return why
 	}
 	if why := s.unread.News(lasting); why != nil {
-		s.log.Warn("standby cannot read its partition; trying again", "error", why)
+		s.Log.Warn("standby cannot read its partition; trying again", "error", why)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package processor
+package standby
 
 import (
 	"context"
@@ -10,14 +10,15 @@ import (
 
 	"github.com/duewheel/duewheel/processor/assignor"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/picture"
 	"github.com/duewheel/duewheel/processor/telling"
 )
 
 // allotment is of which partitions this replica is to keep standbys: what the group says of who owns what.
 type allotment struct {
-	*shared
-	log       *slog.Logger
-	kept      func() []StandbyStats // what there is of it
+	*Env
+	log       *slog.Logger             // says how many are kept of each partition
+	kept      func() []picture.Standby // what there is of it
 	wanted    []kafka.TopicPartition
 	mine      map[kafka.TopicPartition]bool // what the group has given to this replica, whose lanes may not have heard of it
 	ids       map[kafka.TopicPartition]kafka.TopicID
@@ -41,8 +42,8 @@ const (
 func (a *allotment) allot(ctx context.Context, reader *kgo.Client) {
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
-	rebalances := a.counters.rebalances.Load()
-	view, err := assignor.Describe(ctx, reader, a.cfg.Group, a.cfg.Protocol == ProtocolConsumer)
+	rebalances := a.Rebalances.Load()
+	view, err := assignor.Describe(ctx, reader, a.Group, a.Consumer)
 	if err != nil {
 		a.rebalance = rebalances // not again before its time
 	}
@@ -50,7 +51,7 @@ func (a *allotment) allot(ctx context.Context, reader *kgo.Client) {
 	if view == nil {
 		return // it is being decided; what is there is as good as anything
 	}
-	wanted := a.saw(view, assignor.Replica(kafka.ClientID(reader), a.cfg.Instance))
+	wanted := a.saw(view, assignor.Replica(kafka.ClientID(reader), a.Instance))
 	ids, err := kafka.TopicIDs(ctx, reader, wanted)
 	if len(ids) == len(wanted) {
 		err = nil
@@ -70,17 +71,17 @@ func (a *allotment) saw(view *assignor.View, self string) []kafka.TopicPartition
 	}
 	a.even(view, self)
 	for tp := range view.Owners {
-		if r := a.routes[tp.Topic]; r == nil || r.Delay > 0 {
+		if r := a.Routes[tp.Topic]; r == nil || r.Delay > 0 {
 			delete(view.Owners, tp) // a fixed-delay route has nothing to be warm
 		}
 	}
-	return view.Allot(self, a.cfg.Standbys)
+	return view.Allot(self, a.Copies)
 }
 
 // even asks for a rebalance when this replica has fewer partitions than its share and all of its
 // standbys are warm: it was passed over when they were not.
 func (a *allotment) even(view *assignor.View, self string) {
-	if a.cfg.Protocol != ProtocolClassic || !view.Uneven(self) {
+	if a.Consumer || !view.Uneven(self) {
 		a.evenPause = evenInterval
 		return
 	}
@@ -88,11 +89,11 @@ func (a *allotment) even(view *assignor.View, self string) {
 		return
 	}
 	followed := a.kept()
-	if len(followed) < len(a.wanted) || slices.ContainsFunc(followed, func(b StandbyStats) bool { return b.Offset-b.Position > assignor.NearlyAsWarm }) {
+	if len(followed) < len(a.wanted) || slices.ContainsFunc(followed, func(b picture.Standby) bool { return b.Offset-b.Position > assignor.NearlyAsWarm }) {
 		return
 	}
 	// Where replicas do not read the same topics it may be as even as it can be.
 	a.evenedAt, a.evenPause = time.Now(), min(2*a.evenPause, evenLast)
 	a.log.Info("asking for a rebalance: others have more than their share")
-	a.uneven.Ask()
+	a.Uneven.Ask()
 }
