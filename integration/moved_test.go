@@ -2,7 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +74,7 @@ func TestGroupTakesThePlaceOfAnother(t *testing.T) {
 	if out, err := s.duewheel(move...); err == nil || !strings.Contains(out, "has no checkpoint") {
 		t.Errorf("moved a second time: %v: %s", err, out)
 	}
-	taking := func(c *replicaConfig) { c.Group, c.StateDir = as, filepath.Join(s.dir, "b") }
+	taking := func(c *replicaConfig) { c.Group = as }
 	nameless := s.start(s.replica(taking))
 	s.awaitStoppedBy(nameless, processor.ErrOtherIdentity)
 	nameless.stop()

@@ -21,7 +21,7 @@ func (k *kit) holds() map[assignor.Held]int64 {
 	}
 	out := map[assignor.Held]int64{}
 	for id, pos := range store.Positions() {
-		if id.Group == k.cfg.Group {
+		if id.Group == k.cfg.Identity {
 			out[assignor.Held{TP: kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}, ID: id.TopicID}] = min(pos.Resume, pos.Offset)
 		}
 	}

@@ -59,7 +59,7 @@ func New(cfg Config) (*Processor, error) {
 	p.clock = clock.New(cfg.Now, cfg.MaxClockSkew, cfg.Logger)
 	p.targets = targets.New(cfg.UnknownTargetAfter, cfg.ForbiddenTargetAfter, cfg.Logger)
 	p.entrance = group.NewEntrance(cfg.Group, names, p.waits, cfg.Logger)
-	p.store = local.New(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.cfg.storeBudget(), Logger: p.cfg.Logger}, cfg.Group, &p.assigned)
+	p.store = local.New(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.cfg.storeBudget(), Logger: p.cfg.Logger}, cfg.Identity, &p.assigned)
 	if cfg.Standbys > 0 {
 		p.standbys = standby.New(p.standby())
 	}
@@ -162,7 +162,7 @@ func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGrou
 	}
 	wg.Go(func() { p.store.Run(ctx) })
 	wg.Go(func() { p.counters.deadLetters.Run(ctx) })
-	wg.Go(func() { local.NewLeftovers(p.store, p.routes, p.standbys.Has, cl).Run(ctx) })
+	wg.Go(func() { local.NewLeftovers(p.store, p.cfg.Group, p.routes, p.standbys.Has, cl).Run(ctx) })
 }
 
 // standby is what the standbys work with.

@@ -28,7 +28,7 @@ func (p Position) IsCheckpoint() bool { return p.Parsers != "" }
 
 // PartitionID names what the store keeps apart.
 type PartitionID struct {
-	Group     string
+	Group     string // its identity: the name that it had first
 	Topic     string
 	TopicID   [16]byte
 	Partition int32

@@ -197,7 +197,7 @@ func (v auditing) readOne(ctx context.Context, tp kafka.TopicPartition, id kadm.
 	err = ahead.Read(ctx, v.cl, tp, kafka.TopicID(id), begin, end, func(r *kgo.Record) bool {
 		reached = r.Offset + 1
 		var a auditRow
-		if string(r.Key) == key && json.Unmarshal(r.Value, &a) == nil && a.Topic == of && a.Group == v.Group {
+		if string(r.Key) == key && json.Unmarshal(r.Value, &a) == nil && a.Topic == of && (a.Group == v.Group || a.Group == v.Identity) {
 			rows = append(rows, a)
 		}
 		return reached%1024 != 0 || time.Now().Before(until)

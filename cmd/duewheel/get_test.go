@@ -18,7 +18,7 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// What the audit topic tells of a record counts more than what the watermark lets suppose. It lies in the partition of the handle.
+// What the audit topic tells of a record counts more than what the watermark lets suppose, also what it was told when the group had another name. It lies in the partition of the handle.
 func TestGetReadsTheAuditTopic(t *testing.T) {
 	fixTime(t)
 	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1, "audit": 3})
@@ -29,7 +29,7 @@ func TestGetReadsTheAuditTopic(t *testing.T) {
 	handle := topics.Handle{Due: due}
 	cl := client(t, addr)
 	for _, a := range []topics.Audit{
-		{Event: topics.AuditAccepted, Of: handle, In: topics.AppendAuditIn(nil, "delays", "g", due-1000)},
+		{Event: topics.AuditAccepted, Of: handle, In: topics.AppendAuditIn(nil, "delays", "former", due-1000)},
 		{Event: topics.AuditDelivered, Of: handle, In: topics.AppendAuditIn(nil, "delays", "g", due+5), Target: "orders"},
 		{Event: topics.AuditCancelled, Of: handle, In: topics.AppendAuditIn(nil, "delays", "another", due+6)},
 		{Event: topics.AuditCancelled, Of: handle, In: topics.AppendAuditIn(nil, "others", "g", due+6)},
@@ -41,7 +41,7 @@ func TestGetReadsTheAuditTopic(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"get", "-b", addr, "-g", "g", "-t", "delays", handle.String()}
+	args := []string{"get", "-b", addr, "-g", "g", "-X", "group.identity=former", "-t", "delays", handle.String()}
 	out, err := command(t, "", append(args, "--audit", "audit")...)
 	if err != nil || !strings.Contains(out, "the audit topic says delivered in orders/2@7") || strings.Count(out, "accepted") != 1 || strings.Contains(out, "cancelled") {
 		t.Errorf("%v\n%s", err, out)

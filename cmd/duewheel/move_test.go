@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -153,7 +154,8 @@ func TestLookAfterAMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	handle := strings.TrimSpace(out[strings.LastIndex(out, " "):])
-	stop, _ := start(t, addr, t.TempDir(), "-X", "near_window=1s")
+	dir := t.TempDir()
+	stop, _ := start(t, addr, dir, "-X", "near_window=1s")
 	outlive(t, c, addr, "delays", 1)
 	if err := stop(); err != nil {
 		t.Fatal(err)
@@ -178,10 +180,13 @@ func TestLookAfterAMove(t *testing.T) {
 	if got := ask("verify", "-X", "routes[0].topic=delays", "-X", "routes[0].targets.allow=orders", "-o", "json"); !strings.Contains(got, `"pending":1`) {
 		t.Errorf("verify says\n%s", got)
 	}
-	stop, _ = start(t, addr, t.TempDir(), "-X", "near_window=1s", "-g", "h", "-X", "group.identity=g")
+	stop, log := start(t, addr, dir, "-X", "near_window=1s", "-g", "h", "-X", "group.identity=g")
 	ask("deliver-now", handle, "-t", "delays")
 	if r := fetch(t, addr, "orders", 1)[0]; string(r.Value) != "first" {
 		t.Errorf("delivered was %s", r.Value)
+	}
+	if restored := regexp.MustCompile(`low_water=(\d+) start=(\d+)`).FindStringSubmatch(log.String()); restored == nil || restored[1] == restored[2] {
+		t.Errorf("the store that it had by its former name spares it nothing: %v", restored)
 	}
 	if err := stop(); err != nil {
 		t.Error(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,8 +37,13 @@ func otherGroups(ctx context.Context, cl *kgo.Client, s settings, want topics.Ex
 	for _, group := range sorted(readers.Committed) {
 		for _, topic := range names {
 			ofThis := func(c state.Checkpoint) bool { id := ids[topic]; return c.TopicID == [4]byte(id[:4]) }
-			if n := checkpointsIn(readers.Committed[group][topic], ofThis); n > 0 {
-				problems = append(problems, anotherGroup(readers.Listed[group], s, topic, n))
+			ofOurs := func(c state.Checkpoint) bool {
+				return ofThis(c) && cmp.Or(c.Identity, group) == cmp.Or(s.Identity, s.Group)
+			}
+			if n := checkpointsIn(readers.Committed[group][topic], ofOurs); n > 0 {
+				problems = append(problems, sameIdentity(readers.Listed[group], topic, n))
+			} else if n := checkpointsIn(readers.Committed[group][topic], ofThis); n > 0 {
+				problems = append(problems, anotherGroup(readers.Listed[group], topic, n))
 			}
 		}
 	}
@@ -81,20 +87,21 @@ func checkpointsIn(committed map[int32]kadm.OffsetResponse, counts func(state.Ch
 	return n
 }
 
-func anotherGroup(g kadm.ListedGroup, s settings, topic string, partitions int) topics.Problem {
-	if g.Group == s.Identity {
-		return topics.Problem{
-			Severity: topics.Error,
-			Topic:    topic,
-			What:     fmt.Sprintf("group %s (%s), in whose place this one is by its group.identity, has checkpoints on %d partitions of it", g.Group, g.State, partitions),
-			Why:      "what one of both writes into the topic for itself the other one takes for its own, so what one has delivered the other may lose, and what both read arrives twice",
-			Mend:     fmt.Sprintf("stop both, and duewheel checkpoints move --from %q", g.Group),
-		}
+func sameIdentity(g kadm.ListedGroup, topic string, partitions int) topics.Problem {
+	return topics.Problem{
+		Severity: topics.Error,
+		Topic:    topic,
+		What:     fmt.Sprintf("group %s (%s) has checkpoints on %s of it, and the same group.identity", g.Group, g.State, topics.Plural(partitions, "partition")),
+		Why:      "one of both is to be in the place of the other one: what one writes into the topic for itself the other one takes for its own, so what one has delivered the other one leaves out, and what both read arrives twice",
+		Mend:     fmt.Sprintf("stop the one that is not meant; if that is %[1]q, and this group has not begun: duewheel checkpoints move --from %[1]q", g.Group),
 	}
+}
+
+func anotherGroup(g kadm.ListedGroup, topic string, partitions int) topics.Problem {
 	return topics.Problem{
 		Severity: topics.Warning,
 		Topic:    topic,
-		What:     fmt.Sprintf("group %s (%s) has checkpoints on %d partitions of it, too", g.Group, g.State, partitions),
+		What:     fmt.Sprintf("group %s (%s) has checkpoints on %s of it, too", g.Group, g.State, topics.Plural(partitions, "partition")),
 		Why:      "each group delivers every record that its routes allow, so a record that both allow arrives twice",
 		Mend:     fmt.Sprintf("if it is not meant: stop it, and kafka-consumer-groups.sh --delete --group %q", g.Group),
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/duewheel/duewheel/state"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -43,10 +44,20 @@ func TestOtherGroups(t *testing.T) {
 	if out := check("mine"); !strings.Contains(out, "warning: delays: "+warning) || !strings.Contains(out, `mend: if it is not meant: stop it, and kafka-consumer-groups.sh --delete --group "g"`) {
 		t.Errorf("check does not tell of the other group:\n%s", out)
 	}
-	if out, err := command(t, "", "topics", "check", "-c", config("mine, identity: g")); err == nil || !strings.Contains(out, "error: delays: group g (Empty), in whose place this one is by its group.identity, has checkpoints on 2 partitions of it") ||
+	if out, err := command(t, "", "topics", "check", "-c", config("mine, identity: g")); err == nil || !strings.Contains(out, "error: delays: group g (Empty) has checkpoints on 2 partitions of it, and the same group.identity") ||
 		!strings.Contains(out, `duewheel checkpoints move --from "g"`) {
 		t.Errorf("check does not tell that the checkpoints were not moved: %v\n%s", err, out)
 	}
+	id := c.TopicInfo("delays").TopicID
+	moved, err := state.Checkpoint{TopicID: [4]byte(id[:4]), Offset: 4, Identity: "mine"}.Metadata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(t, addr, "delays", 1, 4, moved) // mine was started again, and g is in its place
+	if out, err := command(t, "", "topics", "check", "-c", config("mine")); err == nil || !strings.Contains(out, "error: delays: group g (Empty) has checkpoints on 1 partition of it, and the same group.identity") {
+		t.Errorf("check does not tell that the checkpoints were moved: %v\n%s", err, out)
+	}
+	commit(t, addr, "delays", 1, 4, metadataOf(t, c, "delays", 0))
 	if out := check("g"); strings.Contains(out, "has checkpoints") {
 		t.Errorf("a group is warned of itself:\n%s", out)
 	}

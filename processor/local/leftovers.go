@@ -41,10 +41,10 @@ const (
 	goneAfter = 10 * time.Minute
 )
 
-// NewLeftovers makes what looks after those of a process with such routes; followed says of which partitions it keeps standbys.
-func NewLeftovers(store *Store, routes map[string]*topics.Route, followed func(kafka.TopicPartition) bool, cl *kgo.Client) *Leftovers {
+// NewLeftovers makes what looks after those of a process of a group, with such routes; followed says of which partitions it keeps standbys.
+func NewLeftovers(store *Store, group string, routes map[string]*topics.Route, followed func(kafka.TopicPartition) bool, cl *kgo.Client) *Leftovers {
 	return &Leftovers{
-		store: store, routes: routes, followed: followed, cl: cl, log: store.log, coordinator: kafka.NewCoordinator(store.group),
+		store: store, routes: routes, followed: followed, cl: cl, log: store.log, coordinator: kafka.NewCoordinator(group),
 		since: map[state.PartitionID]time.Time{}, gone: map[state.PartitionID]time.Time{},
 	}
 }
@@ -81,7 +81,7 @@ func (f *Leftovers) sweep(ctx context.Context, now time.Time) error {
 		case told && topic != id.TopicID:
 			err = errors.Join(err, f.remove(id, now))
 			continue
-		case told && id.Group == f.store.group && f.routes[id.Topic] != nil:
+		case told && id.Group == f.store.identity && f.routes[id.Topic] != nil:
 			elsewhere[nameOf(id)] = topic
 		}
 		delete(f.gone, id)
@@ -168,7 +168,7 @@ func (f *Leftovers) old(now time.Time) (old []state.PartitionID) {
 
 func (f *Leftovers) needed(id state.PartitionID) bool {
 	tp := nameOf(id)
-	return id.Group == f.store.group && (f.store.assigned.Has(tp) || f.followed(tp))
+	return id.Group == f.store.identity && (f.store.assigned.Has(tp) || f.followed(tp))
 }
 
 // drop empties a partition's part of the store, unless a lane has been given the partition meanwhile.

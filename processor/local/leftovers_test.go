@@ -61,7 +61,7 @@ func newHousehold(t *testing.T, fs vfs.FS) *household {
 
 // leftovers are those of it, where no standby is kept.
 func (h *household) leftovers() *Leftovers {
-	return NewLeftovers(h.Store, h.routes, func(kafka.TopicPartition) bool { return false }, h.cl)
+	return NewLeftovers(h.Store, "g", h.routes, func(kafka.TopicPartition) bool { return false }, h.cl)
 }
 
 // holds has the store hold a record of a partition.

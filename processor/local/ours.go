@@ -28,7 +28,7 @@ func (s *Store) removeUnlessOurs(id state.PartitionID) error {
 		}
 		return store.Remove(id)
 	}
-	if id.Group != s.group { // which no lane here has
+	if id.Group != s.identity { // which no lane here has
 		return remove()
 	}
 	if done, err := s.assigned.Unless(nameOf(id), remove); done {

@@ -24,7 +24,7 @@ type Store struct {
 	// Set once.
 	Options  state.Options
 	Now      func() time.Time // defaults to time.Now, by which rests are counted; tests step it
-	group    string
+	identity string
 	assigned *picture.Set
 	log      *slog.Logger
 	wake     wait.Wake // asked when the store has failed, or is to be on the disk soon
@@ -69,9 +69,9 @@ const (
 	RelapseLast   = 10 * time.Minute
 )
 
-// New makes the store of a process that works for a group; assigned is what its lanes have. It opens nothing.
-func New(o state.Options, group string, assigned *picture.Set) *Store {
-	return &Store{Options: o, Now: time.Now, group: group, assigned: assigned, log: o.Logger, wake: wait.NewWake()}
+// New makes the store of a process that works for a group of that identity; assigned is what its lanes have. It opens nothing.
+func New(o state.Options, identity string, assigned *picture.Set) *Store {
+	return &Store{Options: o, Now: time.Now, identity: identity, assigned: assigned, log: o.Logger, wake: wait.NewWake()}
 }
 
 // Open opens the store when the process starts. The error is a mistake of a person, who
@@ -109,7 +109,7 @@ func (s *Store) Partition(id state.PartitionID) (*state.Partition, error) {
 
 // ID is a partition's name in the store.
 func (s *Store) ID(tp kafka.TopicPartition, id kafka.TopicID) state.PartitionID {
-	return state.PartitionID{Group: s.group, Topic: tp.Topic, TopicID: id, Partition: tp.Partition}
+	return state.PartitionID{Group: s.identity, Topic: tp.Topic, TopicID: id, Partition: tp.Partition}
 }
 
 // Opened is the store while it works, for what only looks, or has to do with all of it; nil while it does not.
