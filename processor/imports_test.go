@@ -39,6 +39,7 @@ func TestImportsPointOneWay(t *testing.T) {
 
 		"processor/internal/answers":        "", // for tests
 		"processor/internal/disk":           "", // the same
+		"processor/internal/samples":        "topics",
 		"processor/pending/internal/chunks": "",
 		"state/internal/malloc":             "",
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/internal/disk"
+	"github.com/duewheel/duewheel/processor/internal/samples"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/turn"
@@ -165,22 +165,12 @@ const testNow = int64(1_000_000_000_000)
 
 // req is a request for a target, due at a ms.
 func req(offset, due int64, target string) *kgo.Record {
-	return &kgo.Record{
-		Topic: testTopic, Partition: testTP.Partition, Offset: offset, Timestamp: time.UnixMilli(testNow),
-		Key: []byte("k"), Value: []byte(strconv.FormatInt(offset, 10)),
-		Headers: []kgo.RecordHeader{
-			{Key: topics.HeaderUntil, Value: []byte(strconv.FormatInt(due, 10))},
-			{Key: topics.HeaderTargetTopic, Value: []byte(target)},
-		},
-	}
+	return samples.Request(testTopic, testTP.Partition, offset, testNow, due, target)
 }
 
 // control is the marker of a transaction.
 func control(offset int64) *kgo.Record {
-	return &kgo.Record{
-		Topic: testTopic, Partition: testTP.Partition, Offset: offset, Timestamp: time.UnixMilli(testNow),
-		Attrs: kgo.NewRecordAttrs(kgo.RecordAttrsOpts{Transactional: true, Control: true}),
-	}
+	return samples.Marker(testTopic, testTP.Partition, offset, testNow)
 }
 
 // read takes in records and fails on an error.

@@ -19,7 +19,7 @@ func (m Mark) firstWritten(headers []kgo.RecordHeader, at *[fields]int32) (milli
 	}
 	var copied [3]int64 // as AppendCopy does
 	if rest, is := m.copiedFrom(value(headers, at[fieldSeq])); is {
-		if numbers, _ := cutNames(rest); parseNumbers(numbers, copied[:]) {
+		if parseNumbers(rest, copied[:]) {
 			return copied[2], copied[2] >= 0
 		}
 	}

@@ -99,7 +99,6 @@ type Parser struct {
 	keyed       bool        // the id of a record is its key, and one without a value cancels
 	onDuplicate OnDuplicate // what a record does whose id is pending
 	remember    int64       // ms: an id is remembered for so long once its record is due
-
 }
 
 // retries tells whether it is the parser of a retry route.

@@ -82,7 +82,7 @@ func (m Mark) retry(value []byte, offset int64) (Retry, author) {
 	return r, thisGroup
 }
 
-// cutNames takes off what AppendRetry and AppendCopy say of names, behind the mark.
+// cutNames takes off what AppendRetry says of names, behind the mark.
 func cutNames(b []byte) (numbers []byte, names string) {
 	at := bytes.LastIndexByte(b, ':') + 1
 	if at == 0 || at == len(b) || strings.IndexByte("!^~/"+forRetry, b[at]) < 0 {

@@ -19,11 +19,10 @@ func mirrorsOf(rt *route, partition int32) mirrors {
 // began is from when the delay of a request counts, in ms.
 func (m mirrors) began(r *kgo.Record) int64 {
 	for _, said := range []struct {
-		header      string
+		value       []byte
 		numbers, at int
-	}{{"delay-retry", 5, 1}, {"delay-seq", 3, 2}} {
-		v := unnamed(lastOf(r.Headers, said.header))
-		if numbers, is := m.numbers(v, said.numbers); is {
+	}{{unnamed(lastOf(r.Headers, "delay-retry")), 5, 1}, {lastOf(r.Headers, "delay-seq"), 3, 2}} {
+		if numbers, is := m.numbers(said.value, said.numbers); is {
 			if numbers[said.at] < 0 {
 				break
 			}

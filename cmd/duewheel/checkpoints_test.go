@@ -178,6 +178,25 @@ func TestReset(t *testing.T) {
 	}
 }
 
+// A partition is reset for the name by which its group goes in the others, whether or not the configuration says that.
+func TestResetKeepsTheIdentity(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 2})
+	fill(t, addr, "delays", 2, 6)
+	id := c.TopicInfo("delays").TopicID
+	former, err := state.Checkpoint{TopicID: [4]byte(id[:4]), Offset: 4, Identity: "former"}.Metadata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(t, addr, "delays", 0, 4, former)
+	commit(t, addr, "delays", 1, 4, "mirrored")
+	if _, err := command(t, "", "checkpoints", "reset", "-b", addr, "-g", "g", "-t", "delays", "--to-beginning"); err != nil {
+		t.Fatal(err)
+	}
+	if r := rowsOf(t, addr)[1]; r.Problem != "" || r.Identity != "former" {
+		t.Errorf("it goes by %q: %+v", r.Identity, r)
+	}
+}
+
 func TestResetRefusesAnActiveGroup(t *testing.T) {
 	_, addr := cluster(t, map[string]int32{"delays": 1})
 	commit(t, addr, "delays", 0, 0, "")

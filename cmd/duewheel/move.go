@@ -197,7 +197,8 @@ func (m *moving) choose(theirs, ours kadm.OffsetResponses, to string) (moved kad
 			return nil, "", fmt.Errorf("checkpoint of %s/%d: %w", o.Topic, o.Partition, err)
 		}
 		if has, ok := ours.Lookup(o.Topic, o.Partition); ok && has.At >= 0 && (has.At != o.At || has.Metadata != metadata) {
-			return nil, "", fmt.Errorf("group %s has a checkpoint of %s/%d of its own, at %d: it has read that topic; only a group that has not can take the place of another one", to, o.Topic, o.Partition, has.At)
+			return nil, "", fmt.Errorf("group %s has a checkpoint of %s/%d of its own, at %d, which is not that of group %s: only a group that has not read a topic can take the place of another one there. "+
+				"If that was moved before, and group %[5]s has gone on since, take it away first: kafka-consumer-groups.sh --delete-offsets --group %[1]s --topic %[2]s", to, o.Topic, o.Partition, has.At, m.from)
 		}
 		identity = by
 		moved.Add(kadm.Offset{Topic: o.Topic, Partition: o.Partition, At: o.At, LeaderEpoch: o.LeaderEpoch, Metadata: metadata})
@@ -205,7 +206,19 @@ func (m *moving) choose(theirs, ours kadm.OffsetResponses, to string) (moved kad
 	if len(moved) == 0 {
 		return nil, "", fmt.Errorf("group %s has no checkpoint%s", m.from, ofTopics(m.topics))
 	}
-	return moved, identity, nil
+	return moved, identity, m.suits(ours, to, identity, moved.Sorted()[0])
+}
+
+// suits returns an error where the group goes by another name in a topic that it has read: its configuration can say one, and partitions of the others would stop.
+func (m *moving) suits(ours kadm.OffsetResponses, to, identity string, first kadm.Offset) error {
+	for _, o := range ours.Sorted() {
+		c, err := state.ParseCheckpoint(o.At, o.LeaderEpoch, o.Metadata)
+		if by := cmp.Or(c.Identity, to); err == nil && by != identity {
+			return fmt.Errorf("group %s goes by %s in %s/%d, and would go by %s in %s/%d: a group has one group.identity, so only one that has read nothing, or goes by %[5]s, can take the place of group %[8]s",
+				to, by, o.Topic, o.Partition, identity, first.Topic, first.Partition, m.from)
+		}
+	}
+	return nil
 }
 
 func ofTopics(names []string) string {

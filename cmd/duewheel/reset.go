@@ -80,6 +80,7 @@ func (r *resetting) run(ctx context.Context, adm *kadm.Client, s settings, stdou
 	if err != nil {
 		return err
 	}
+	identity := identityIn(rows, s)
 	if rows, err = r.choose(rows); err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (r *resetting) run(ctx context.Context, adm *kadm.Client, s settings, stdou
 		if !r.toBeginning {
 			at = r.toOffset
 		}
-		metadata, err := row.resetTo(at, details[r.topic].ID, s).Metadata()
+		metadata, err := row.resetTo(at, details[r.topic].ID, identity, s.Routes).Metadata()
 		if err != nil {
 			return fmt.Errorf("checkpoint of %s/%d: %w", row.Topic, row.Partition, err)
 		}
@@ -160,7 +161,7 @@ func (r *resetting) choose(rows []checkpointRow) ([]checkpointRow, error) {
 // resetTo says: all below offset is done with, nothing at or above it is. Records of ours, written
 // before the reset, may lie above it, also copies of what lies below. A writer that was known stays named, so that the next owner
 // can abort what it left open.
-func (r *checkpointRow) resetTo(offset int64, id kadm.TopicID, s settings) state.Checkpoint {
+func (r *checkpointRow) resetTo(offset int64, id kadm.TopicID, identity string, routes []routeSettings) state.Checkpoint {
 	c := state.Checkpoint{
 		TopicID:  [4]byte(id[:4]),
 		Offset:   offset,
@@ -168,9 +169,9 @@ func (r *checkpointRow) resetTo(offset int64, id kadm.TopicID, s settings) state
 		Writer:   r.Writer,
 		Appended: true,
 		GivenUp:  offset,
-		Identity: r.identity(s),
+		Identity: identity,
 	}
-	for _, route := range s.Routes {
+	for _, route := range routes {
 		if route.Topic == r.Topic {
 			made := route.route()
 			c.Parsers = []state.ParserEpoch{{From: offset, Spec: made.Spec()}}
@@ -179,12 +180,14 @@ func (r *checkpointRow) resetTo(offset int64, id kadm.TopicID, s settings) state
 	return c
 }
 
-// identity is by what name the group goes in the partition, where that is not its own.
-func (r *checkpointRow) identity(s settings) string {
-	switch {
-	case r.checkpoint != nil:
-		return r.checkpoint.Identity
-	case s.Identity == s.Group:
+// identityIn is by what name the group goes, where that is not its own: as a checkpoint says that can be read, or else the configuration.
+func identityIn(rows []checkpointRow, s settings) string {
+	for i := range rows {
+		if c := rows[i].checkpoint; c != nil {
+			return c.Identity
+		}
+	}
+	if s.Identity == s.Group {
 		return ""
 	}
 	return s.Identity

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"log/slog"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/internal/samples"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -175,19 +175,12 @@ func (l *owner) happened(parts ...*Part) {
 
 // req is a request for a target, due at a ms.
 func req(offset, due int64, target string) *kgo.Record {
-	return &kgo.Record{
-		Topic: testTopic, Partition: testID.Partition, Offset: offset, Timestamp: time.UnixMilli(testNow),
-		Key: []byte("k"), Value: []byte(strconv.FormatInt(offset, 10)),
-		Headers: []kgo.RecordHeader{
-			{Key: topics.HeaderUntil, Value: []byte(strconv.FormatInt(due, 10))},
-			{Key: topics.HeaderTargetTopic, Value: []byte(target)},
-		},
-	}
+	return samples.Request(testTopic, testID.Partition, offset, testNow, due, target)
 }
 
 // control is the marker of a transaction.
 func control(offset int64) *kgo.Record {
-	return &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow), Attrs: kgo.NewRecordAttrs(kgo.RecordAttrsOpts{Transactional: true, Control: true})}
+	return samples.Marker(testTopic, testID.Partition, offset, testNow)
 }
 
 // resolving is a resolve record for a request.

@@ -3,7 +3,6 @@ package standby
 import (
 	"log/slog"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/internal/samples"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/processor/picture"
@@ -52,22 +52,12 @@ func testEnv(t *testing.T) *Env {
 
 // req is a request for a target, due at a ms.
 func req(offset, due int64, target string) *kgo.Record {
-	return &kgo.Record{
-		Topic: testTopic, Partition: testTP.Partition, Offset: offset, Timestamp: time.UnixMilli(testNow),
-		Key: []byte("k"), Value: []byte(strconv.FormatInt(offset, 10)),
-		Headers: []kgo.RecordHeader{
-			{Key: topics.HeaderUntil, Value: []byte(strconv.FormatInt(due, 10))},
-			{Key: topics.HeaderTargetTopic, Value: []byte(target)},
-		},
-	}
+	return samples.Request(testTopic, testTP.Partition, offset, testNow, due, target)
 }
 
 // control is the marker of a transaction.
 func control(offset int64) *kgo.Record {
-	return &kgo.Record{
-		Topic: testTopic, Partition: testTP.Partition, Offset: offset, Timestamp: time.UnixMilli(testNow),
-		Attrs: kgo.NewRecordAttrs(kgo.RecordAttrsOpts{Transactional: true, Control: true}),
-	}
+	return samples.Marker(testTopic, testTP.Partition, offset, testNow)
 }
 
 func ms(n int64) int64 { return testNow + n }
