@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -40,6 +41,7 @@ type gonePlan struct {
 // planner knows what is due in days without asking: it has written all of it.
 type planner struct {
 	*lookout
+	config  string // a file with the route: requests that it refuses are not in the agenda before replicas have read them, too
 	random  *rand.Rand
 	plans   []planned
 	gone    []gonePlan
@@ -63,7 +65,11 @@ type agendaBar struct {
 func TestAgendaWhileReplicasRun(t *testing.T) {
 	// What is written is as if it were more than half as old, so that it is carried.
 	s := newStage(t, shared(t), untilLater(setting{targets: 3, seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "200000"}}))
-	p := &planner{lookout: &lookout{stage: s}, random: rand.New(rand.NewPCG(s.seed, 4))}
+	p := &planner{lookout: &lookout{stage: s}, config: filepath.Join(t.TempDir(), "duewheel.yaml"), random: rand.New(rand.NewPCG(s.seed, 4))}
+	yaml := fmt.Sprintf("routes:\n  - topic: %s\n    targets: {allow: [%q]}\n", s.route.Topic, s.name+".target-*")
+	if err := os.WriteFile(p.config, []byte(yaml), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for partition := range int32(4) {
 		for range 200 {
 			p.add(partition)
@@ -167,7 +173,7 @@ func (p *planner) change() {
 // ask runs a command, and returns what it has printed as JSON, one for each line.
 func (p *planner) ask(into any, args ...string) {
 	p.t.Helper()
-	cmd := exec.CommandContext(p.t.Context(), buildBinary(p.t), append(args, "-b", strings.Join(p.cluster.Addrs(), ","), "-g", p.name, "-t", p.route.Topic, "-o", "json")...)
+	cmd := exec.CommandContext(p.t.Context(), buildBinary(p.t), append(args, "-b", strings.Join(p.cluster.Addrs(), ","), "-g", p.name, "-c", p.config, "-o", "json")...)
 	cmd.Env = append(os.Environ(), "TZ=UTC")
 	var said strings.Builder
 	cmd.Stderr = &said
