@@ -133,6 +133,39 @@ func TestRequestsThatWereCarried(t *testing.T) {
 			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 2, s.at(30).UnixMilli(), 0, -1))})
 			s.resolve("delays", 0, 4, 40, 1)
 		}, nil, "all is well", Counts{Taken: 1}},
+		"taken away while the copy was on its way, by what has its id, which another one has by now": {func(s *stage) {
+			q := s.ask(0, 30, "delay-id=x")
+			for range 70 {
+				s.request(0, "delay-target-topic=orders")
+			}
+			s.request(2, "delay-cancel=x")
+			s.carry(q, 0, 30)
+			s.cut("delays", 0, 71)
+			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 72, s.at(30).UnixMilli(), 0, -1))})
+			s.ask(4, 500, "delay-id=x")
+			s.resolve("delays", 0, 75, 40, 74)
+		}, nil, "1 cancelled, replaced or left out", Counts{Taken: 1, Pending: 1, Requested: 1}},
+		"taken away by its handle while the copy was on its way, long ago": {func(s *stage) {
+			q := s.ask(0, 30)
+			for range 70 {
+				s.request(0, "delay-target-topic=orders")
+			}
+			s.request(2, "delay-cancel=0-0-"+millis(s.at(30)))
+			s.carry(q, 0, 30)
+			s.cut("delays", 0, 71)
+			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 72, s.at(30).UnixMilli(), 0, -1))})
+			s.resolve("delays", 0, 72, 40, 71)
+		}, nil, "1 cancelled, replaced or left out", Counts{Taken: 1}},
+		"missing, and another one has its id by now": {func(s *stage) {
+			q := s.ask(0, 30, "delay-id=x")
+			for range 70 {
+				s.request(0, "delay-target-topic=orders")
+			}
+			s.carry(q, 0, 30)
+			s.cut("delays", 0, 71)
+			s.ask(4, 500, "delay-id=x")
+			s.resolve("delays", 0, 73, 40, 72)
+		}, map[string]int64{"missing": 1}, "nothing that came later", Counts{Missing: 1, Pending: 1, Requested: 1}},
 		"taken away while the copy was on its way, by what has left the log": {func(s *stage) {
 			q := s.left(30)
 			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 1, s.at(30).UnixMilli(), 0, -1))})

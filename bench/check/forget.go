@@ -205,8 +205,10 @@ func (b *bits) note(offset int64, s *slot) {
 // isSettled tells whether nothing is waited for any more at an offset that was read.
 func (e surveying) isSettled(src *source, offset int64, s *slot) bool {
 	switch {
-	case s.flags == 0, s.is(settled):
+	case s.flags == 0:
 		return true
+	case s.is(settled): // what shares its id, or names it, goes by that as long as that is kept
+		return !e.apart(src.name(offset), s)
 	case s.is(isRetry):
 		return !isWaitingRetry(src, offset) // else it may yet be named
 	case !s.is(requested) && s.arrivals > 0:
