@@ -58,7 +58,7 @@ func TestGroupTakesThePlaceOfAnother(t *testing.T) {
 
 	as := s.name + "-as"
 	s.moveTo(as)
-	if out, err := s.duewheel("checkpoints", "move", "--from", s.name, "-g", as); err == nil || !strings.Contains(out, "has no checkpoint any more: it has given them to "+as) {
+	if out, err := s.duewheel("checkpoints", "move", "--from", s.name, "-g", as); err != nil || !strings.Contains(out, "has given its checkpoints to group "+as+" before\ngroup.identity: "+s.name+"\n") {
 		t.Errorf("moved a second time: %v: %s", err, out)
 	}
 	taking := func(c *replicaConfig) { c.Group = as }

@@ -91,6 +91,9 @@ func (m *moving) run(ctx context.Context, cl *kgo.Client, s settings, stdout io.
 	if err != nil {
 		return err
 	}
+	if len(p.moved) == 0 {
+		return say(stdout, fmt.Sprintf("group %s has given its checkpoints to group %s before\n", m.from, to), to, p.identity)
+	}
 	// The broker takes such a commit even while the group is active, so this is asked as late as can be.
 	if err := m.bothEmpty(ctx, adm, to); err != nil {
 		return err
@@ -106,11 +109,16 @@ func (m *moving) run(ctx context.Context, cl *kgo.Client, s settings, stdout io.
 	if err := commitAll(ctx, adm, m.from, p.given); err != nil {
 		return fmt.Errorf("the checkpoints were moved, and group %s has them still, so run this again before any of both groups is started: %w", m.from, err)
 	}
-	say := fmt.Sprintf("group.identity: %s\nis what the configuration of group %s must say before it is started", p.identity, to)
-	if p.identity == to {
-		say = fmt.Sprintf("group %s goes by its own name: its configuration must not say group.identity", to)
+	return say(stdout, "", to, p.identity)
+}
+
+// say tells by what name the group goes that has the checkpoints now.
+func say(stdout io.Writer, first, to, identity string) error {
+	what := fmt.Sprintf("group.identity: %s\nis what the configuration of group %s must say before it is started", identity, to)
+	if identity == to {
+		what = fmt.Sprintf("group %s goes by its own name: its configuration must not say group.identity", to)
 	}
-	_, err = fmt.Fprintln(stdout, say)
+	_, err := fmt.Fprintln(stdout, first+what)
 	return err
 }
 
@@ -265,7 +273,10 @@ func (m *moving) choose(theirs, ours kadm.OffsetResponses, to string) (handover,
 		}
 	}
 	if len(p.moved) == 0 {
-		return p, m.nothing("", givenTo)
+		if p.identity = m.before(ours, givenTo, to); p.identity == "" {
+			return p, m.nothing("", givenTo)
+		}
+		return p, nil
 	}
 	for _, topic := range sorted(left) {
 		fmt.Fprintf(m.stderr, "%s stays with group %s: what that has committed there is no checkpoint of ours\n", topic, m.from)
@@ -310,6 +321,21 @@ func (m *moving) nothing(topic string, givenTo map[string]string) error {
 		return fmt.Errorf("group %s has no checkpoint%s any more: it has given them to %s", m.from, ofTopic(topic), strings.Join(whose, " and "))
 	}
 	return fmt.Errorf("group %s has no checkpoint%s", m.from, ofTopic(topic))
+}
+
+// before is by what name the group goes that was given all checkpoints before, when this was interrupted as its last step was done; empty where it was not, or has none.
+func (m *moving) before(ours kadm.OffsetResponses, givenTo map[string]string, to string) (identity string) {
+	for _, o := range ours.Sorted() {
+		if c, err := state.ParseCheckpoint(o.At, o.LeaderEpoch, o.Metadata); err == nil && givenTo[o.Topic] == to {
+			identity = cmp.Or(c.Identity, to)
+		}
+	}
+	for _, group := range givenTo {
+		if group != to {
+			return ""
+		}
+	}
+	return identity
 }
 
 // isGiven tells whether what a group has committed is no checkpoint any more, since it was given away.

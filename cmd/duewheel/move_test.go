@@ -140,10 +140,14 @@ func TestMoveAgain(t *testing.T) {
 	if _, err := move(t, addr, "g", "h"); err == nil || !strings.HasPrefix(err.Error(), "the checkpoints were moved, and group g has them still, so run this again before any of both groups is started: ") {
 		t.Errorf("got %v", err)
 	}
-	for range 2 { // of the second time the former group has given one topic away already
-		if out, err := move(t, addr, "g", "h", "-t", "delays"); err != nil && !strings.HasSuffix(err.Error(), "any more: it has given them to h") || err == nil && !strings.HasPrefix(out, bothMoved) {
-			t.Fatalf("printed %s, %v", out, err)
+	const says = "group.identity: g\nis what the configuration of group h must say before it is started\n"
+	for _, want := range []string{bothMoved + says, "group g has given its checkpoints to group h before\n" + says} {
+		if out, err := move(t, addr, "g", "h", "-t", "delays"); err != nil || out != want {
+			t.Fatalf("printed %s, %v, want %s", out, err, want)
 		}
+	}
+	if _, err := move(t, addr, "g", "i"); errText(err) != "group g has no checkpoint any more: it has given them to h" {
+		t.Errorf("to a third one: %v", err)
 	}
 	if r := rowsOf(t, addr)[0]; r.GivenTo != "h" {
 		t.Errorf("group g has a checkpoint still: %+v", r)
