@@ -116,6 +116,12 @@ func TestGivenCheckpoint(t *testing.T) {
 	if !errors.As(err, &given) || given.To != "billing team" || !errors.Is(err, ErrGiven) || !reflect.DeepEqual(got, Checkpoint{}) {
 		t.Errorf("it is read as %+v, %v", got, err)
 	}
+	if text, err = c.GivenTo("\x1b[2Jheir"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseCheckpoint(9000, NoEpoch, text); err == nil || !strings.Contains(err.Error(), `group "\x1b[2Jheir" takes`) {
+		t.Errorf("a terminal obeys %v", err)
+	}
 	if text, err = c.GivenTo(strings.Repeat("%", 1500)); !errors.Is(err, ErrMetadataTooLong) {
 		t.Errorf("a name that has no room: %q, %v", text, err)
 	}

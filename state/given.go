@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"strconv"
 )
 
 // ErrGiven: the group has given the checkpoint to another one, which takes its place. A GivenError says to which.
@@ -14,7 +15,15 @@ type GivenError struct {
 }
 
 func (e *GivenError) Error() string {
-	return fmt.Sprintf("%v: group %s takes the place of this one, so that is the one to start, and to ask for (-g)", ErrGiven, e.To)
+	return fmt.Sprintf("%v: group %s takes the place of this one, so that is the one to start, and to ask for (-g)", ErrGiven, e.Name())
+}
+
+// Name is the group's as a terminal shows it and does not obey it: anyone who may commit for the group can have written it.
+func (e *GivenError) Name() string {
+	if quoted := strconv.Quote(e.To); quoted != `"`+e.To+`"` {
+		return quoted
+	}
+	return e.To
 }
 
 func (e *GivenError) Unwrap() error { return ErrGiven }

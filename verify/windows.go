@@ -117,7 +117,7 @@ func (s *survey) notes(denied []string) (all []string) {
 		}
 	}
 	for _, to := range slices.Sorted(maps.Keys(given)) {
-		note("the group has given the checkpoints of %d %s to group %s, which takes its place: ask for that one", given[to], plural(int64(given[to]), "partition", "partitions"), to)
+		note("the group has given the checkpoints of %d %s to group %q, which takes its place: ask for that one", given[to], plural(int64(given[to]), "partition", "partitions"), to)
 	}
 	if none > 0 {
 		note("the group has no checkpoint of %d %s: of their requests none is missing, only overdue", none, plural(int64(none), "partition", "partitions"))

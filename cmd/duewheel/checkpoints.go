@@ -284,7 +284,7 @@ func (r *checkpointRow) judge(c kadm.OffsetResponse, ok bool, id kadm.TopicID) {
 			r.Problem = "not a checkpoint of ours: `duewheel checkpoints reset` chooses the way on"
 		}
 		if given, is := errors.AsType[*state.GivenError](err); is {
-			r.GivenTo, r.Problem = given.To, "given to group "+given.To+", which takes the place of this one"
+			r.GivenTo, r.Problem = given.To, "given to group "+given.Name()+", which takes the place of this one"
 		}
 		return
 	}

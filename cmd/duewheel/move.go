@@ -313,7 +313,7 @@ func (m *moving) nothing(topic string, givenTo map[string]string) error {
 	var whose []string
 	for of, group := range givenTo {
 		if topic == "" || of == topic {
-			whose = append(whose, group)
+			whose = append(whose, (&state.GivenError{To: group}).Name())
 		}
 	}
 	slices.Sort(whose)
