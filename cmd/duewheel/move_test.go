@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -59,6 +61,43 @@ func TestMove(t *testing.T) {
 	got, err := kadm.NewClient(client(t, addr)).FetchOffsets(t.Context(), "g")
 	if o, ok := got.Lookup("notes", 0); err != nil || !ok || o.At != 0 {
 		t.Errorf("what is no checkpoint: %+v, %v", o, err)
+	}
+}
+
+// A group does not begin in the place of another one that has its checkpoints still. It does when these were moved, and where it may not be told.
+func TestRunBeforeTheMove(t *testing.T) {
+	_, addr := twoCheckpoints(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := run(ctx, []string{"run", "-b", addr, "-g", "h", "-X", "group.identity=g", "-X", "routes[0].topic=delays", "-X", "routes[0].targets.allow=orders",
+		"-X", "state.dir=" + t.TempDir(), "-X", "admin.listen=off"}, nil, io.Discard, io.Discard)
+	const want = "group.identity is g, and that group has the checkpoints of delays still: this one would begin anew, and deliver once more what has been delivered. Stop the processors of group g, and then: duewheel checkpoints move --from g -g h"
+	if errText(err) != want {
+		t.Fatalf("got %v\nwant %s", err, want)
+	}
+	if _, err := move(t, addr, "g", "h"); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range [][2]string{{"h", "g"}, {"i", "nobody"}} {
+		stop, log := start(t, addr, t.TempDir(), "-g", s[0], "-X", "group.identity="+s[1])
+		log.await(t, `partition is live`)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A former group that has begun anew all the same, as when brokers have forgotten it, does not keep from its work the one that has taken its place.
+func TestRunBesideTheFormerGroup(t *testing.T) {
+	c, addr := twoCheckpoints(t)
+	if _, err := move(t, addr, "g", "h"); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, addr, "delays", 0, 4, metadataOf(t, c, "delays", 3))
+	stop, log := start(t, addr, t.TempDir(), "-g", "h", "-X", "group.identity=g")
+	log.await(t, `partition is live`, `and the same group.identity`)
+	if err := stop(); err != nil {
+		t.Error(err)
 	}
 }
 
