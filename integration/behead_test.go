@@ -101,7 +101,7 @@ func (s *stage) awaitStoppedBy(p *running, why error) {
 	eventually(s.t, func() string {
 		of := p.Stats().Partitions
 		if slices.ContainsFunc(of, func(st processor.PartitionStats) bool {
-			return st.Phase == processor.PhaseStopped && strings.HasPrefix(st.Error, why.Error())
+			return st.Phase == processor.PhaseStopped && strings.Contains(st.Error, why.Error())
 		}) {
 			return ""
 		}

@@ -57,21 +57,8 @@ func TestGroupTakesThePlaceOfAnother(t *testing.T) {
 	former.Kill()
 
 	as := s.name + "-as"
-	move := []string{"checkpoints", "move", "--from", s.name, "-g", as}
-	eventually(t, func() string { // until brokers take the member that was killed for dead
-		out, err := s.duewheel(move...)
-		if err != nil && !strings.Contains(out, "is active") {
-			t.Fatalf("%v: %s", err, out)
-		}
-		if err == nil && (strings.Count(out, "goes on from") != 2 || !strings.Contains(out, "group.identity: "+s.name+"\n")) {
-			t.Errorf("it says %s", out)
-		}
-		if err != nil {
-			return out
-		}
-		return ""
-	})
-	if out, err := s.duewheel(move...); err == nil || !strings.Contains(out, "has no checkpoint") {
+	s.moveTo(as)
+	if out, err := s.duewheel("checkpoints", "move", "--from", s.name, "-g", as); err != nil || !strings.Contains(out, "has given its checkpoints to group "+as+" before\ngroup.identity: "+s.name+"\n") {
 		t.Errorf("moved a second time: %v: %s", err, out)
 	}
 	taking := func(c *replicaConfig) { c.Group = as }
@@ -85,4 +72,22 @@ func TestGroupTakesThePlaceOfAnother(t *testing.T) {
 	if report := s.judge(); report.Requested != loaded+carried {
 		t.Errorf("%d were requested, want %d", report.Requested, loaded+carried)
 	}
+}
+
+// moveTo gives another group the two checkpoints of the stage's, as soon as brokers take the member that is gone for dead.
+func (s *stage) moveTo(group string) {
+	s.t.Helper()
+	eventually(s.t, func() string {
+		out, err := s.duewheel("checkpoints", "move", "--from", s.name, "-g", group)
+		if err != nil && !strings.Contains(out, "is active") {
+			s.t.Fatalf("%v: %s", err, out)
+		}
+		if err == nil && (strings.Count(out, "goes on from") != 2 || !strings.Contains(out, "group.identity: "+s.name+"\n")) {
+			s.t.Errorf("it says %s", out)
+		}
+		if err != nil {
+			return out
+		}
+		return ""
+	})
 }

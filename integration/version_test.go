@@ -28,7 +28,7 @@ var wrote = map[string]string{present: "dw1", nextReads: "dw1", nextWrites: "dw2
 // edits turn state/checkpoint.go into that of a later release: its versions get another one, with one more field.
 var edits = map[string][][2]string{
 	nextReads: {
-		{`	{"dw1", "twlxagcn"},`, "	{\"dw1\", \"twlxagcn\"},\n	{\"dw2\", \"twlxagcnz\"},"},
+		{`	{"dw1", "twlxagcnm"},`, "	{\"dw1\", \"twlxagcnm\"},\n	{\"dw2\", \"twlxagcnmz\"},"},
 		{`	case "c":`, "	case \"z\":\n		_, err = parseCount(value)\n	case \"c\":"},
 	},
 	nextWrites: {

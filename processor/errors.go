@@ -6,6 +6,7 @@ import (
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/local"
+	"github.com/duewheel/duewheel/state"
 )
 
 // These errors stop a partition until a person has decided. They are logged, counted and
@@ -17,6 +18,8 @@ var (
 	// ErrOtherIdentity means that a checkpoint was written by a group that goes by another name ([Config.Identity]): copies and retries that
 	// belong to it would be passed over.
 	ErrOtherIdentity = errors.New("processor: the checkpoint says another group.identity")
+	// ErrGiven means that the group has given the checkpoint to another one, which takes its place.
+	ErrGiven = state.ErrGiven
 	// ErrLogTruncated means that the delay topic has lost records that were pending.
 	ErrLogTruncated = local.ErrLogTruncated
 	// ErrBeyondLog means that the checkpoint lies above the end of the log, or above where that had ended before it was written on.

@@ -267,6 +267,10 @@ func TestCheckpointOf(t *testing.T) {
 		}
 		return md
 	}
+	given, err := good.GivenTo("heir")
+	if err != nil {
+		t.Fatal(err)
+	}
 	bounds := kafka.Bounds{Start: 10, Stable: 60, High: 70}
 	for _, c := range []struct {
 		name        string
@@ -286,6 +290,7 @@ func TestCheckpointOf(t *testing.T) {
 		{name: "mirrored", offset: 50, metadata: "mm2", bounds: bounds, err: ErrForeignCheckpoint, says: "--to-offset"},
 		{name: "of a later version", offset: 50, metadata: "dw2 t=01020304", bounds: bounds, err: state.ErrUnknownVersion},
 		{name: "of a group in whose place this one is", offset: 50, metadata: metadata(moved), bounds: bounds, err: ErrOtherIdentity, says: "says former, and the group goes by g: set group.identity to the former"},
+		{name: "given to another group", offset: 50, metadata: given, bounds: bounds, err: ErrGiven, says: "group heir takes the place of this one"},
 		{name: "corrupt", offset: 50, metadata: "dw1 l=x", bounds: bounds, err: state.ErrCorrupt},
 		{name: "above the log", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 10, Stable: 40, High: 49}, err: ErrBeyondLog},
 		{name: "above where the log was cut, though that was written on", offset: 50, metadata: metadata(good), bounds: bounds, ended: 49, err: ErrBeyondLog, says: "from 49 on"},

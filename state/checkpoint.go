@@ -36,7 +36,7 @@ type version struct{ name, fields string }
 // versions are those that this release reads, oldest first. What is new is read by one release and written from the next
 // on, so that neighbouring releases always understand each other; doc.go has the rule.
 var versions = []version{
-	{"dw1", "twlxagcn"},
+	{"dw1", "twlxagcnm"},
 }
 
 // written is the one of them that this release writes.
@@ -74,6 +74,8 @@ type Checkpoint struct {
 	Parsers []ParserEpoch
 	// Identity is the name by which the group knows what it has written into the topic for itself; empty where that is the name of the group.
 	Identity string
+
+	given string // the group that has it now; see GivenTo
 }
 
 // NoEpoch says that it is not known of which epoch a log was.
@@ -116,6 +118,10 @@ func (c Checkpoint) Metadata() (string, error) {
 		b = append(b, " n="...)
 		b = appendEscaped(b, c.Identity)
 	}
+	if c.given != "" {
+		b = append(b, " m="...)
+		b = appendEscaped(b, c.given)
+	}
 	if most := len(b) + c.growth(); most > MaxMetadata {
 		return "", fmt.Errorf("%w: it may grow to %d bytes, at most %d; it names %d parser configurations", ErrMetadataTooLong, most, MaxMetadata, len(c.Parsers))
 	}
@@ -146,7 +152,8 @@ func (c Checkpoint) growth() int {
 // escapedLen is what a writer's name takes in the text.
 func escapedLen(name string) int { return len(appendEscaped(nil, name)) }
 
-// ParseCheckpoint reads what was committed: an offset, the leader epoch beside it, and metadata. Its errors are ErrNotOurs, ErrUnknownVersion and ErrCorrupt.
+// ParseCheckpoint reads what was committed: an offset, the leader epoch beside it, and metadata. Its errors are ErrNotOurs, ErrUnknownVersion, ErrCorrupt, and
+// a GivenError where another group has it now.
 func ParseCheckpoint(offset int64, epoch int32, metadata string) (Checkpoint, error) {
 	words := strings.Split(metadata, " ")
 	v, err := versionOf(words[0])
@@ -181,6 +188,9 @@ func ParseCheckpoint(offset int64, epoch int32, metadata string) (Checkpoint, er
 	}
 	if err := c.check(); err != nil {
 		return Checkpoint{}, err
+	}
+	if c.given != "" {
+		return Checkpoint{}, &GivenError{To: c.given}
 	}
 	return c, nil
 }
@@ -224,6 +234,8 @@ func (c *Checkpoint) set(name, value string) (err error) {
 		if c.Identity, err = unescape(value); err == nil && c.Identity == "" {
 			err = errors.New("it is empty")
 		}
+	case "m":
+		c.given, err = unescape(value)
 	default:
 		panic("state: BUG: nothing reads field " + name)
 	}

@@ -45,7 +45,7 @@ func TestCheckpointScripts(t *testing.T) {
 func kindOf(err error) string {
 	for name, kind := range map[string]error{
 		"ErrNotOurs": ErrNotOurs, "ErrUnknownVersion": ErrUnknownVersion, "ErrCorrupt": ErrCorrupt,
-		"ErrMetadataTooLong": ErrMetadataTooLong, "ErrEnded": ErrEnded,
+		"ErrMetadataTooLong": ErrMetadataTooLong, "ErrEnded": ErrEnded, "ErrGiven": ErrGiven,
 	} {
 		if errors.Is(err, kind) {
 			return name
@@ -104,18 +104,41 @@ func TestMetadataText(t *testing.T) {
 	}
 }
 
+// What is left with a group of a checkpoint that another one has is no checkpoint, and says whose it is.
+func TestGivenCheckpoint(t *testing.T) {
+	c := Checkpoint{TopicID: [4]byte{0x1f, 0, 0xab, 9}, Offset: 9000, Watermark: Key{5, 8812}, LowWater: 7001, Writer: "w", Identity: "first", Parsers: []ParserEpoch{{0, "p1"}}}
+	text, err := c.GivenTo("billing team")
+	if want := "dw1 t=1f00ab09 w=5:8812 l=7001 m=billing%20team"; err != nil || text != want {
+		t.Errorf("got %q, %v, want %q", text, err, want)
+	}
+	got, err := ParseCheckpoint(9000, NoEpoch, text)
+	var given *GivenError
+	if !errors.As(err, &given) || given.To != "billing team" || !errors.Is(err, ErrGiven) || !reflect.DeepEqual(got, Checkpoint{}) {
+		t.Errorf("it is read as %+v, %v", got, err)
+	}
+	if text, err = c.GivenTo("\x1b[2Jheir"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseCheckpoint(9000, NoEpoch, text); err == nil || !strings.Contains(err.Error(), `group "\x1b[2Jheir" takes`) {
+		t.Errorf("a terminal obeys %v", err)
+	}
+	if text, err = c.GivenTo(strings.Repeat("%", 1500)); !errors.Is(err, ErrMetadataTooLong) {
+		t.Errorf("a name that has no room: %q, %v", text, err)
+	}
+}
+
 // A release reads what it writes, each version once, and has a reader for each field of each.
 func TestVersions(t *testing.T) {
 	if got, want := Versions(), "reads dw1, writes dw1"; got != want {
 		t.Errorf("got %q, want %q: the rule for changing this is in doc.go", got, want)
 	}
-	values := map[byte]string{'t': "00000000", 'w': "0:0", 'l': "0", 'x': "w", 'a': "1", 'g': "1", 'c': "0:p1", 'n': "g"}
+	values := map[byte]string{'t': "00000000", 'w': "0:0", 'l': "0", 'x': "w", 'a': "1", 'g': "1", 'c': "0:p1", 'n': "g", 'm': "h"}
 	for _, v := range versions {
 		text := v.name
 		for i := range len(v.fields) {
 			text += fmt.Sprintf(" %c=%s", v.fields[i], values[v.fields[i]])
 		}
-		if _, err := ParseCheckpoint(0, NoEpoch, text); err != nil {
+		if _, err := ParseCheckpoint(0, NoEpoch, text); err != nil && !errors.Is(err, ErrGiven) {
 			t.Errorf("%s: %v", text, err)
 		}
 		if strings.Count(reads(), v.name) != 1 {
@@ -184,6 +207,7 @@ func TestMetadataHasRoomToGrow(t *testing.T) {
 
 func FuzzParseCheckpoint(f *testing.F) {
 	f.Add(int64(9000), "dw1 t=1f00ab09 w=1767225605123:8812 l=7001 x=billing%20team a=1 g=6500 c=0:p1;8000:p1+300000")
+	f.Add(int64(9), "dw1 t=1f00ab09 w=5:8 l=7 m=h")
 	f.Add(int64(0), "dw2 t=1")
 	f.Add(int64(0), "")
 	f.Fuzz(func(t *testing.T, offset int64, text string) {

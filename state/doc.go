@@ -72,6 +72,7 @@
 //	g   what lies below this offset was given up, and copies of it may lie at or above the offset that is committed; absent when nothing was
 //	c   parser configurations: the offset from which each holds, in rising order; absent when none is known
 //	n   the name by which the group knows what it has written into the topic for itself, as x; absent where that is the name of the group
+//	m   the group that was given this checkpoint, as x: this one does not go on from it; else absent
 //
 // # Versions
 //

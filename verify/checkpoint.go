@@ -9,8 +9,9 @@ import (
 
 // checkpoint is as much of one as says what a group is done with.
 type checkpoint struct {
-	known    bool // one is there, of this topic, and could be read
-	foreign  bool // one is there, and could not be read
+	known    bool   // one is there, of this topic, and could be read
+	foreign  bool   // one is there, and could not be read
+	given    string // the group that was given it: this one does not go on from it
 	offset   int64
 	due, seq int64  // the watermark
 	low      int64  // the first offset of what is pending
@@ -31,6 +32,9 @@ func readCheckpoint(offset int64, metadata string, topicID [16]byte) checkpoint 
 		seen[name] = value
 	}
 	due, seq, _ := strings.Cut(seen["w"], ":")
+	if to, err := url.PathUnescape(seen["m"]); err == nil && to != "" {
+		return checkpoint{given: to}
+	}
 	for _, number := range []struct {
 		to   *int64
 		text string

@@ -78,6 +78,7 @@ func TestCheckpointsThatSayNothing(t *testing.T) {
 		"of another release": {"dw2 t=00000000 w=1:1 l=0", "cannot be read"},
 		"of a tool":          {"", "cannot be read"},
 		"of an older topic":  {fmt.Sprintf("dw1 t=00000000 w=%d:9 l=9 c=0:p1", time.Now().UnixMilli()), "has no checkpoint"},
+		"given away":         {"dw1 t=00000000 w=1:1 l=0 m=heir", `the group has given the checkpoints of 1 partition to group "heir"`},
 		"without numbers":    {"dw1 t=00000000 w=x:9 l=9", "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {

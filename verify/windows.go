@@ -93,9 +93,11 @@ func (s *survey) notes(denied []string) (all []string) {
 	for _, name := range denied {
 		note("%s may not be looked at, so what lies there is not known", name)
 	}
-	none, unreadable := 0, 0
+	none, unreadable, given := 0, 0, map[string]int{}
 	for _, p := range s.sortedDelays() {
-		if p.checkpoint.foreign {
+		if to := p.checkpoint.given; to != "" {
+			given[to]++
+		} else if p.checkpoint.foreign {
 			unreadable++
 		} else if !p.checkpoint.known && p.next > 0 {
 			none++
@@ -113,6 +115,9 @@ func (s *survey) notes(denied []string) (all []string) {
 				note("%s/%d was read up to offset %d of %d: an open transaction keeps back the rest", p.topic, p.partition, p.next, p.goal)
 			}
 		}
+	}
+	for _, to := range slices.Sorted(maps.Keys(given)) {
+		note("the group has given the checkpoints of %d %s to group %q, which takes its place: ask for that one", given[to], plural(int64(given[to]), "partition", "partitions"), to)
 	}
 	if none > 0 {
 		note("the group has no checkpoint of %d %s: of their requests none is missing, only overdue", none, plural(int64(none), "partition", "partitions"))

@@ -33,6 +33,7 @@ type checkpointRow struct {
 	GivenUp      int64    `json:"given_up,omitempty"` // what lies below this offset was given up, and copies of it may lie at or above Offset
 	Parsers      []string `json:"parsers,omitempty"`  // <from>:<spec>
 	Identity     string   `json:"identity,omitempty"` // by what name the group goes, where that is not its own
+	GivenTo      string   `json:"given_to,omitempty"` // the group that has this checkpoint now
 
 	LogStart int64  `json:"log_start"` // with log_end and behind: -1 where the log cannot be asked
 	LogEnd   int64  `json:"log_end"`
@@ -281,6 +282,9 @@ func (r *checkpointRow) judge(c kadm.OffsetResponse, ok bool, id kadm.TopicID) {
 		r.Problem = "unreadable: " + err.Error()
 		if errors.Is(err, state.ErrNotOurs) {
 			r.Problem = "not a checkpoint of ours: `duewheel checkpoints reset` chooses the way on"
+		}
+		if given, is := errors.AsType[*state.GivenError](err); is {
+			r.GivenTo, r.Problem = given.To, "given to group "+given.Name()+", which takes the place of this one"
 		}
 		return
 	}

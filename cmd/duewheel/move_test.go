@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,13 +52,80 @@ func TestMove(t *testing.T) {
 			t.Fatalf("printed %s, %v", out, err)
 		}
 		is(s.to, s.identity)
-		if r := rowsOf(t, addr, "-g", s.from)[0]; r.Offset != nil {
-			t.Errorf("group %s has a checkpoint still: %+v", s.from, r)
+		for _, r := range rowsOf(t, addr, "-g", s.from) {
+			if r.GivenTo != s.to || r.Problem != "given to group "+s.to+", which takes the place of this one" || r.LowWater != 0 || r.Identity != "" {
+				t.Errorf("group %s has a checkpoint still: %+v", s.from, r)
+			}
 		}
 	}
 	got, err := kadm.NewClient(client(t, addr)).FetchOffsets(t.Context(), "g")
 	if o, ok := got.Lookup("notes", 0); err != nil || !ok || o.At != 0 {
 		t.Errorf("what is no checkpoint: %+v, %v", o, err)
+	}
+}
+
+// A group does not begin in the place of another one that has its checkpoints still. It does when these were moved, and where it may not be told.
+func TestRunBeforeTheMove(t *testing.T) {
+	_, addr := twoCheckpoints(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := run(ctx, []string{"run", "-b", addr, "-g", "h", "-X", "group.identity=g", "-X", "routes[0].topic=delays", "-X", "routes[0].targets.allow=orders",
+		"-X", "state.dir=" + t.TempDir(), "-X", "admin.listen=off"}, nil, io.Discard, io.Discard)
+	const want = "group.identity is g, and that group has the checkpoints of delays still: this one would begin anew, and deliver once more what has been delivered. Stop the processors of group g, and then: duewheel checkpoints move --from g -g h"
+	if errText(err) != want {
+		t.Fatalf("got %v\nwant %s", err, want)
+	}
+	if _, err := move(t, addr, "g", "h"); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range [][2]string{{"h", "g"}, {"i", "nobody"}} {
+		stop, log := start(t, addr, t.TempDir(), "-g", s[0], "-X", "group.identity="+s[1])
+		log.await(t, `partition is live`)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A former group that has begun anew all the same, as when brokers have forgotten it, does not keep from its work the one that has taken its place.
+func TestRunBesideTheFormerGroup(t *testing.T) {
+	c, addr := twoCheckpoints(t)
+	if _, err := move(t, addr, "g", "h"); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, addr, "delays", 0, 4, metadataOf(t, c, "delays", 3))
+	stop, log := start(t, addr, t.TempDir(), "-g", "h", "-X", "group.identity=g")
+	log.await(t, `partition is live`, `and the same group.identity`)
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was given to another group is not reset by the way: both would go by one name.
+func TestResetOfWhatWasGiven(t *testing.T) {
+	_, addr := twoCheckpoints(t)
+	if _, err := move(t, addr, "g", "h"); err != nil {
+		t.Fatal(err)
+	}
+	const want = "delays/0 was given to group h, which takes the place of this one"
+	if _, err := command(t, "", "checkpoints", "reset", "-b", addr, "-g", "g", "-t", "delays", "--to-beginning"); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v", err)
+	}
+	if out, err := command(t, "", "checkpoints", "reset", "-b", addr, "-g", "g", "-t", "delays", "--to-beginning", "--force"); err != nil || !strings.Contains(out, "delays/0: was 4, goes on from 0") {
+		t.Errorf("printed %s, %v", out, err)
+	}
+}
+
+// What is no checkpoint, of a topic of a route, is not left behind in silence.
+func TestMoveOfARouteThatAToolHasSet(t *testing.T) {
+	_, addr := twoCheckpoints(t)
+	const want = "checkpoint of notes/0 in group g: state: commit metadata is not ours"
+	if _, err := move(t, addr, "g", "h", "-X", "routes[0].topic=notes", "-X", "routes[0].target=orders"); errText(err) != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	_, said, err := both(t, "checkpoints", "move", "-b", addr, "--from", "g", "-g", "h")
+	if err != nil || !strings.Contains(said, "notes stays with group g: what that has committed there is no checkpoint of ours") {
+		t.Errorf("it says %q, %v", said, err)
 	}
 }
 
@@ -70,6 +139,7 @@ func TestMoveInVain(t *testing.T) {
 		{"to itself", "g", "g", "--from g is the group itself", nil},
 		{"of a group that is not there", "nobody", "h", "group nobody has no checkpoint", nil},
 		{"of a topic that it has not read", "g", "h", "group g has no checkpoint of others", []string{"-t", "others"}},
+		{"of a topic more that it has not read", "g", "h", "group g has no checkpoint of other", []string{"-t", "delays,other"}},
 		{"of what is no checkpoint", "g", "h", "checkpoint of notes/0 in group g: state: commit metadata is not ours", []string{"-t", "notes"}},
 	} {
 		if _, err := move(t, addr, s.from, s.to, s.more...); errText(err) != s.want {
@@ -105,21 +175,67 @@ func TestMoveInVain(t *testing.T) {
 // A move that was interrupted goes on when it is run again.
 func TestMoveAgain(t *testing.T) {
 	c, addr := twoCheckpoints(t)
-	c.ControlKey(int16(kmsg.OffsetDelete), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		resp := kreq.ResponseKind().(*kmsg.OffsetDeleteResponse)
-		resp.ErrorCode = kerr.GroupAuthorizationFailed.Code
-		return resp, nil, true
-	})
-	if _, err := move(t, addr, "g", "h"); err == nil || !strings.HasPrefix(err.Error(), "the checkpoints were moved, and group g has them still, so it must not be started again; delete them: ") ||
-		!strings.Contains(err.Error(), "right to Delete the group g") {
+	refuseCommit(c, "g", kerr.UnknownMemberID)
+	if _, err := move(t, addr, "g", "h"); err == nil || !strings.HasPrefix(err.Error(), "the checkpoints were moved, and group g has them still, so run this again before any of both groups is started: ") {
 		t.Errorf("got %v", err)
 	}
-	if out, err := move(t, addr, "g", "h"); err != nil || !strings.HasPrefix(out, bothMoved) {
-		t.Fatalf("printed %s, %v", out, err)
+	const says = "group.identity: g\nis what the configuration of group h must say before it is started\n"
+	for _, want := range []string{bothMoved + says, "group g has given its checkpoints to group h before\n" + says} {
+		if out, err := move(t, addr, "g", "h", "-t", "delays"); err != nil || out != want {
+			t.Fatalf("printed %s, %v, want %s", out, err, want)
+		}
 	}
-	if r := rowsOf(t, addr)[0]; r.Offset != nil {
+	if _, err := move(t, addr, "g", "i"); errText(err) != "group g has no checkpoint any more: it has given them to h" {
+		t.Errorf("to a third one: %v", err)
+	}
+	if r := rowsOf(t, addr)[0]; r.GivenTo != "h" {
 		t.Errorf("group g has a checkpoint still: %+v", r)
 	}
+}
+
+// refuseCommit has a broker refuse the next commit of a group.
+func refuseCommit(c *kfake.Cluster, group string, why *kerr.Error) {
+	c.ControlKey(int16(kmsg.OffsetCommit), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		req := kreq.(*kmsg.OffsetCommitRequest)
+		if req.Group != group {
+			c.KeepControl()
+			return nil, nil, false
+		}
+		c.DropControl()
+		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
+		for _, asked := range req.Topics {
+			topic := kmsg.NewOffsetCommitResponseTopic()
+			topic.Topic, topic.TopicID = asked.Topic, asked.TopicID
+			for _, p := range asked.Partitions {
+				refused := kmsg.NewOffsetCommitResponseTopicPartition()
+				refused.Partition, refused.ErrorCode = p.Partition, why.Code
+				topic.Partitions = append(topic.Partitions, refused)
+			}
+			resp.Topics = append(resp.Topics, topic)
+		}
+		return resp, nil, true
+	})
+}
+
+// heldOpen has brokers say for some time that a transaction holds the checkpoint of a partition of the topic delays.
+func heldOpen(c *kfake.Cluster, group string, partition int32, still func() bool) {
+	c.ControlKey(int16(kmsg.OffsetFetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req := kreq.(*kmsg.OffsetFetchRequest)
+		if !req.RequireStable || !still() {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+		p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+		p.Partition, p.Offset, p.ErrorCode = partition, -1, kerr.UnstableOffsetCommit.Code
+		topic := kmsg.NewOffsetFetchResponseGroupTopic()
+		topic.Topic, topic.TopicID = "delays", c.TopicInfo("delays").TopicID
+		topic.Partitions = append(topic.Partitions, p)
+		g := kmsg.NewOffsetFetchResponseGroup()
+		g.Group, g.Topics = group, append(g.Topics, topic)
+		resp.Groups = append(resp.Groups, g)
+		return resp, nil, true
+	})
 }
 
 // What a transaction holds comes to the group that it began in, so it is ended before anything is moved.
@@ -131,23 +247,7 @@ func TestMoveEndsWhatIsOpen(t *testing.T) {
 		fenced = append(fenced, *kreq.(*kmsg.InitProducerIDRequest).TransactionalID)
 		return nil, nil, false
 	})
-	c.ControlKey(int16(kmsg.OffsetFetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		c.KeepControl()
-		req := kreq.(*kmsg.OffsetFetchRequest)
-		if !req.RequireStable || len(fenced) > 0 {
-			return nil, nil, false
-		}
-		resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
-		p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
-		p.Partition, p.Offset, p.ErrorCode = 1, -1, kerr.UnstableOffsetCommit.Code
-		topic := kmsg.NewOffsetFetchResponseGroupTopic()
-		topic.Topic, topic.TopicID = "delays", c.TopicInfo("delays").TopicID
-		topic.Partitions = append(topic.Partitions, p)
-		g := kmsg.NewOffsetFetchResponseGroup()
-		g.Group, g.Topics = "g", append(g.Topics, topic)
-		resp.Groups = append(resp.Groups, g)
-		return resp, nil, true
-	})
+	heldOpen(c, "g", 1, func() bool { return len(fenced) == 0 })
 	if out, err := move(t, addr, "g", "h"); err != nil || !strings.Contains(out, bothMoved) {
 		t.Fatalf("printed %s, %v", out, err)
 	}

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -52,6 +54,38 @@ func otherGroups(ctx context.Context, cl *kgo.Client, s settings, want topics.Ex
 		problems, err = append(problems, hidden), failed
 	}
 	return problems, err
+}
+
+// movePatience is how long a start waits to be told what the group whose place it takes has still: a start does not depend on brokers that answer.
+const movePatience = 5 * time.Second
+
+// notMoved returns an error where the group is to take the place of another one that has its checkpoints still: it would begin anew, deliver what has been
+// delivered, and both would take for their own what the other one writes. Where it is not told, as to who may not describe that group, it is taken for moved.
+func notMoved(ctx context.Context, s settings, opts []kgo.Opt) error {
+	if s.Identity == "" || s.Identity == s.Group {
+		return nil
+	}
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(ctx, movePatience)
+	defer cancel()
+	adm := kadm.NewClient(cl)
+	theirs, err := adm.FetchOffsets(ctx, s.Identity)
+	ours, ownErr := adm.FetchOffsets(ctx, s.Group)
+	if err != nil || ownErr != nil && !errors.Is(ownErr, kerr.GroupIDNotFound) {
+		return nil
+	}
+	for _, r := range s.Routes {
+		theirOwn := func(c state.Checkpoint) bool { return cmp.Or(c.Identity, s.Identity) == s.Identity }
+		every := func(state.Checkpoint) bool { return true }
+		if checkpointsIn(theirs[r.Topic], theirOwn) > 0 && checkpointsIn(ours[r.Topic], every) == 0 {
+			return fmt.Errorf("group.identity is %s, and that group has the checkpoints of %s still: this one would begin anew, and deliver once more what has been delivered. Stop the processors of group %[1]s, and then: duewheel checkpoints move --from %[1]s -g %[3]s", s.Identity, r.Topic, s.Group)
+		}
+	}
+	return nil
 }
 
 // hiddenGroups says what it comes to that not all groups can be seen: a topic that would be trimmed is not.

@@ -133,7 +133,7 @@ func readDeclarations(t *testing.T) *declarations {
 
 var (
 	docLink  = regexp.MustCompile(`\[([A-Za-z.]+)\]`)
-	docsPage = regexp.MustCompile(`docs/((\w+)\.md(?:#\w+)?)`)
+	docsPage = regexp.MustCompile(`docs/((\w+)\.md(?:#[\w-]+)?)`)
 	verb     = regexp.MustCompile(`^(is|are|says|lists) `)
 )
 

@@ -142,6 +142,9 @@ func (r *resetting) choose(rows []checkpointRow) ([]checkpointRow, error) {
 		if len(r.partitions) > 0 && !wanted {
 			continue
 		}
+		if row.GivenTo != "" && !r.force {
+			return nil, fmt.Errorf("%s/%d was given to group %s, which takes the place of this one: what both write into the topic for themselves bears one name, so it must not be read by both; --force resets it all the same", row.Topic, row.Partition, (&state.GivenError{To: row.GivenTo}).Name())
+		}
 		sound := row.Problem == ""
 		if sound && !r.force {
 			if wanted {

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -87,5 +91,64 @@ func TestGroupWithoutRights(t *testing.T) {
 		if out, _, err := both(t, append(strings.Fields(test.args), as("wheel")...)...); err == nil || !strings.HasSuffix(err.Error(), test.want) {
 			t.Errorf("%s: printed %q, %v", test.args, out, err)
 		}
+	}
+}
+
+// Who gives a group another name is told of every right that is missing before anything is moved, or may run it again. What brokers do not tell is not taken for nothing.
+func TestMoveWithoutRights(t *testing.T) {
+	on := func(of kmsg.ACLResourceType, name string, op kmsg.ACLOperation) kfake.ACL {
+		return kfake.ACL{Resource: of, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true}
+	}
+	describing := []kfake.ACL{on(kmsg.ACLResourceTypeGroup, "former", kmsg.ACLOperationDescribe), on(kmsg.ACLResourceTypeGroup, "g", kmsg.ACLOperationDescribe)}
+	committing := append(describing[:2:2], on(kmsg.ACLResourceTypeGroup, "former", kmsg.ACLOperationRead), on(kmsg.ACLResourceTypeGroup, "g", kmsg.ACLOperationRead))
+	seeing := append(committing[:4:4], onTopic("delays", kmsg.ACLOperationDescribe))
+	for _, test := range []struct {
+		name, want string
+		acls       []kfake.ACL
+	}{
+		{"none", "ask for the right to Describe the group former (kafka-acls.sh --add --operation Describe --group former)", nil},
+		{"to commit for the former group", "ask for the right to Read the group former (kafka-acls.sh --add --operation Read --group former)", describing},
+		{"to commit for the group", "ask for the right to Read the group g (kafka-acls.sh --add --operation Read --group g)", append(describing[:2:2], committing[2], onTopic("delays", kmsg.ACLOperationRead))},
+		{"to see the topic of a route", "ask for the right to Describe delays (kafka-acls.sh --add --operation Describe --topic delays)", committing},
+		{"to commit for the topic", "ask for the right to Read delays (kafka-acls.sh --add --operation Read --topic delays)", seeing},
+		{"to end what is open", "ask for the right to Write transactional ids that begin with former- (kafka-acls.sh --add --operation Write --resource-pattern-type prefixed --transactional-id former-)",
+			append(seeing[:5:5], onTopic("delays", kmsg.ACLOperationRead))},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c, as := allowed(t, test.acls...)
+			root, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.SASL(plain.Auth{User: "root", Pass: "root"}.AsMechanism()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer root.Close()
+			adm, offsets := kadm.NewClient(root), kadm.Offsets{}
+			if _, err := adm.CreateTopic(t.Context(), 1, 1, nil, "delays"); err != nil {
+				t.Fatal(err)
+			}
+			id := c.TopicInfo("delays").TopicID
+			metadata, err := state.Checkpoint{TopicID: [4]byte(id[:4]), Offset: 4, Writer: "former-0@abc"}.Metadata()
+			if err != nil {
+				t.Fatal(err)
+			}
+			offsets.Add(kadm.Offset{Topic: "delays", At: 4, LeaderEpoch: -1, Metadata: metadata})
+			if err := adm.CommitAllOffsets(t.Context(), "former", offsets); err != nil {
+				t.Fatal(err)
+			}
+			switch test.name {
+			case "to end what is open":
+				heldOpen(c, "former", 0, func() bool { return true })
+			case "to commit for the topic": // the fake says that it does not know it
+				refuseCommit(c, "g", kerr.TopicAuthorizationFailed)
+			}
+			began := time.Now()
+			out, _, err := both(t, append([]string{"checkpoints", "move", "--from", "former"}, as("wheel")...)...)
+			if err == nil || !strings.HasSuffix(err.Error(), test.want) || strings.Count(err.Error(), "ask for") != 1 || time.Since(began) > settlingPatience/2 {
+				t.Errorf("printed %q, %v", out, err)
+			}
+			got, err := adm.FetchOffsets(t.Context(), "g")
+			if n := len(got.Offsets()); n > 0 || err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+				t.Errorf("the group has %d, %v", n, err)
+			}
+		})
 	}
 }

@@ -85,6 +85,9 @@ func startProcessor(ctx context.Context, s settings, loadErr error, logger *slog
 	if err != nil {
 		return false, err
 	}
+	if err := notMoved(ctx, s, opts); err != nil {
+		return false, err
+	}
 	registry.MustRegister(admin.NewCollector(p.Stats, time.Now))
 	listener, err := listenAdmin(string(s.AdminListen), logger)
 	if err != nil {

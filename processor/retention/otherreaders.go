@@ -2,13 +2,16 @@ package retention
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/state"
 )
 
 // otherReaders are the groups beside ours that have committed offsets of delay topics. A group that was seen to read is remembered until it says itself that it does
@@ -27,8 +30,8 @@ func (o *otherReaders) look(ctx context.Context, cl *kgo.Client, patience time.D
 	r, err := kafka.AskReaders(ctx, cl, o.Group, slices.Collect(maps.Keys(o.by)), patience)
 	for group, committed := range r.Committed {
 		delete(o.by, group)
-		for topic := range committed {
-			if o.Routes[topic] == nil {
+		for topic, partitions := range committed {
+			if o.Routes[topic] == nil || !reads(partitions) {
 				continue
 			}
 			if o.by[group] == nil {
@@ -38,6 +41,16 @@ func (o *otherReaders) look(ctx context.Context, cl *kgo.Client, patience time.D
 		}
 	}
 	return r.Hidden, err
+}
+
+// reads tells whether a group goes on from anything that it has committed: from what it has given to another group, which may be ours, it does not.
+func reads(partitions map[int32]kadm.OffsetResponse) bool {
+	for _, c := range partitions {
+		if _, err := state.ParseCheckpoint(c.At, c.LeaderEpoch, c.Metadata); !errors.Is(err, state.ErrGiven) {
+			return true
+		}
+	}
+	return false
 }
 
 // of are the groups that read a topic, in order.

@@ -151,6 +151,23 @@ func TestTrimWhereOthersMayRead(t *testing.T) {
 	}
 }
 
+// A group that has given its checkpoints away, as to this one, reads the topic no more. It does where another partition is still its own.
+func TestTrimWhereAnotherHasGivenAway(t *testing.T) {
+	yes := true
+	x := newTrimmer(t, &yes, describe(kmsg.ACLResourceTypeGroup, "*"))
+	given, err := state.Checkpoint{TopicID: x.topicID().Short(), Offset: 4}.GivenTo("g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.commit("other", 4, given)
+	if start, why := x.cuts(5); start != 5 || why != "" {
+		t.Errorf("the log begins at %d: %q", start, why)
+	}
+	if reads(map[int32]kadm.OffsetResponse{0: {Offset: kadm.Offset{At: 4, Metadata: given}}, 1: {Offset: kadm.Offset{At: 4}}}) != true {
+		t.Error("a group reads nothing that has a partition still")
+	}
+}
+
 // A group that was seen to read the topic counts until it says itself that it does not: brokers that list none of it may not know it.
 func TestOtherReadersAreRemembered(t *testing.T) {
 	yes := true
