@@ -325,7 +325,7 @@ func printCheckpoints(w io.Writer, rows []checkpointRow) error {
 		if r.LogEnd < 0 {
 			behind, log = "-", "-"
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Topic, r.Partition, offset, behind, watermark, low, log, r.Writer, note)
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Topic, r.Partition, offset, behind, watermark, low, log, visible(r.Writer), note)
 	}
 	return t.Flush()
 }

@@ -121,6 +121,14 @@ delays  1          4       2       2027-01-15T08:00:00.123Z:2  3          0..6  
 	}
 }
 
+// A checkpoint is written by whoever may commit for the group.
+func TestCheckpointsAreShownToATerminal(t *testing.T) {
+	var out strings.Builder
+	if err := printCheckpoints(&out, []checkpointRow{{Topic: "t", Writer: "w\x1b[2J"}}); err != nil || !strings.Contains(out.String(), `"w\x1b[2J"`) {
+		t.Errorf("%v: %q", err, out.String())
+	}
+}
+
 func TestReset(t *testing.T) {
 	c, addr := cluster(t, map[string]int32{"delays": 3})
 	fill(t, addr, "delays", 3, 6)
