@@ -103,6 +103,12 @@ func (p *partition) nextDue() (int64, bool) {
 	return p.Next()
 }
 
+// holds reports whether something is pending in it that may be delivered although the log has lost it: what waits, what is late, and what is to be tried again. What a turn
+// has a queue does not count.
+func holds(p *partition) bool {
+	return p.Pending() > 0 || len(p.Repeated()) > 0 || p.Ordered() && p.Undecided() > 0
+}
+
 func (p *partition) live() bool { return p.phase == PhaseLive }
 
 // opened reports whether it is known what is pending in it.
