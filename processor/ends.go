@@ -131,7 +131,7 @@ func (p *partition) endIsFresh() bool {
 func (p *partition) learnEnds(b kafka.Bounds, asked time.Time, passed passage, now int64) {
 	p.logStart, p.endAsked = b.Start, asked
 	p.checkLog()
-	p.logEnd = p.endOf(b)
+	p.logEnd = p.Marks().End(b.Stable)
 	p.open.hear(b, asked)
 	p.Pass(passed.to, passed.epoch)
 	p.Sight(pending.Sighting{End: b.High, At: now, Epoch: b.Epoch})

@@ -40,7 +40,7 @@ func (p *partition) publish(now int64, k *kit) {
 		s.CarryBehind = p.stats.Behind.Of(p.tp.Partition)
 	}
 	s.Reason = p.reason(k.store)
-	if s.Known = p.known; p.opened() {
+	if s.Known = p.opened(); s.Known {
 		m, f := p.Marks(), p.Figures(now, agendaWithin...)
 		s.Offset, s.LowWater, s.WatermarkDue, s.Position = m.Committed.Offset, m.Committed.LowWater, m.Committed.Watermark.Due, m.Position
 		s.Pending, s.PendingBytes, s.Near, s.Overdue, s.NextDue, s.Needs = f.Pending, f.Bytes, f.Near, f.Overdue, f.NextDue, f.Needs
