@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/internal/wiretap"
 )
 
 // transact writes records to the test's partition in a transaction, and returns what ends it.
-func transact(t *testing.T, w *wiretap, id string, n int) (end func(kgo.TransactionEndTry)) {
+func transact(t *testing.T, w *wiretap.Tap, id string, n int) (end func(kgo.TransactionEndTry)) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.c.ListenAddrs()...), kgo.TransactionalID(id), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.C.ListenAddrs()...), kgo.TransactionalID(id), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,7 @@ func TestPassAborted(t *testing.T) {
 	p := &partition{tp: testTP}
 	pass := func(from, to int64) int64 {
 		t.Helper()
-		id := w.c.TopicInfo(testTopic).TopicID
+		id := w.C.TopicInfo(testTopic).TopicID
 		passed, err := passAborted(t.Context(), l.reader, map[*partition]stretch{p: {tp: testTP, id: id, from: from, to: to}})
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/restore"
 	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
@@ -56,7 +57,7 @@ func (l *lane) take(ctx context.Context, h group.Handover) {
 		// Else what was acknowledged comes again.
 		l.checkpoints.last(ctx, slices.DeleteFunc(slices.Clone(l.order), func(p *partition) bool { return !slices.Contains(h.Revoked, p.tp) }), l.membership)
 	}
-	again, others := l.restores.cancel(h.Revoked) // after the turn, whose outcome may have begun some
+	again, others := l.restores.Cancel(h.Revoked) // after the turn, whose outcome may have begun some
 	for _, r := range others {
 		l.adopt(ctx, r)
 	}
@@ -130,7 +131,7 @@ func (l *lane) restart(ctx context.Context, p *partition, why error) {
 		l.storeFailed(ctx, why)
 		return
 	}
-	rest := l.restores.failed(p.tp)
+	rest := l.restores.Failed(p.tp)
 	l.log.Warn("partition starts over from its checkpoint", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", why, "in", rest.Round(time.Millisecond))
 	l.startOver(ctx, p, rest)
 }
@@ -160,7 +161,7 @@ func (l *lane) restartTopics(ctx context.Context, gone map[string]error) {
 		for tp := range l.partitions {
 			if tp.Topic == topic {
 				tps = append(tps, tp)
-				rest = max(rest, l.restores.failed(tp))
+				rest = max(rest, l.restores.Failed(tp))
 			}
 		}
 		l.log.Warn("topic is not what it was; its partitions start over", "topic", topic, "error", why, "in", rest.Round(time.Millisecond))
@@ -172,24 +173,20 @@ func (l *lane) restartTopics(ctx context.Context, gone map[string]error) {
 }
 
 // adopt takes over a partition whose restore has come to an end.
-func (l *lane) adopt(ctx context.Context, r restored) {
-	if !l.restores.has(r.from) {
+func (l *lane) adopt(ctx context.Context, r restore.Restored) {
+	if !l.restores.Has(r) {
 		return // given up meanwhile
 	}
-	if r.lostMembership != nil {
-		l.endMembership(ctx, r.lostMembership)
-		return
-	}
-	if r.p == nil { // the last word of this restore
-		delete(l.restores.m, r.from)
+	if r.LostMembership != nil {
+		l.endMembership(ctx, r.LostMembership)
 		return
 	}
 	l.stopPoll(ctx) // before it is ours: what is taken in now may start others over
-	if !l.restores.has(r.from) {
+	if !l.restores.Has(r) {
 		return
 	}
-	p := r.p
-	delete(r.from.left, p.tp)
+	l.restores.Took(r)
+	p := newPartition(r.Partition, l.counters.topics[r.TP.Topic])
 	l.partitions[p.tp] = p
 	l.order = inOrder(l.partitions)
 	l.assigned.Remember(l.n, p.tp, &p.picture)
@@ -200,7 +197,7 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 	}
 	m := p.Marks()
 	p.progress.from = m.Start
-	l.reading.add(p.tp, m.Start, p.told)
+	l.reading.add(p.tp, m.Start, r.Told)
 	l.log.Info("partition restored; catching up", "topic", p.tp.Topic, "partition", p.tp.Partition,
 		"offset", m.Committed.Offset, "watermark", m.Committed.Watermark, "low_water", m.Committed.LowWater, "start", m.Start, "end", p.logEnd)
 	l.events.tell(Event{Kind: EventRestored, LowWater: m.Committed.LowWater, Start: m.Start}, p.tp)
@@ -215,7 +212,7 @@ func inOrder(of map[kafka.TopicPartition]*partition) []*partition {
 func (l *lane) restore(ctx context.Context, tps []kafka.TopicPartition, rest time.Duration) {
 	if len(tps) > 0 {
 		l.reading.announce(tps)
-		l.restores.start(ctx, l.membership, tps, rest)
+		l.restores.Start(ctx, l.membership, tps, rest)
 	}
 }
 
@@ -228,7 +225,7 @@ func (l *lane) endMembership(ctx context.Context, why error) {
 	if l.membership != old {
 		return // the turn's outcome has done it
 	}
-	l.restores.cancel(nil) // after the turn, whose outcome may have begun some
+	l.restores.Cancel(nil) // after the turn, whose outcome may have begun some
 	var all []kafka.TopicPartition
 	for tp := range l.partitions {
 		all = append(all, tp)

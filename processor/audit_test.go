@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/internal/wiretap"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/processor/turn"
@@ -63,10 +64,10 @@ func TestTurnTells(t *testing.T) {
 		req(9, testNow+60_000, "orders"), replaces,
 		req(11, testNow-5, "orders"), req(12, testNow-5, "elsewhere"), expired, never, elsewhere,
 	)
-	w.take()
+	w.Take()
 	tn.Run(t.Context())
 	equal(t, "outcome", tn.Outcome, turn.Done)
-	if seen := w.take(); len(only(seen, "Produce")) < 2 || seen[len(seen)-1] != "EndTxn commit=true" {
+	if seen := w.Take(); len(wiretap.Only(seen, "Produce")) < 2 || seen[len(seen)-1] != "EndTxn commit=true" {
 		t.Errorf("requests are %v", seen)
 	}
 	equals(t, "audited", audits(tn), []string{
@@ -199,7 +200,7 @@ func TestTurnWaitsForAudit(t *testing.T) {
 	l.auditIs(targets.Missing)
 	tn.Run(t.Context())
 	equal(t, "parts that were tried", len(tn.Tried), 0)
-	equals(t, "requests", w.take(), nil)
+	equals(t, "requests", w.Take(), nil)
 	l.turnDecided(t.Context(), tn)
 	if p := partitionOf(tn.Parts[0]); p.err == nil || !strings.Contains(p.err.Error(), "the audit topic "+testAudit) || len(p.Repeated()) != 1 {
 		t.Errorf("it is held up by %v, and to be tried again are %d parts", p.err, len(p.Repeated()))
@@ -212,10 +213,10 @@ func TestTurnWithRefusedAudit(t *testing.T) {
 		l, w := testCluster(t, auditing)
 		l.auditIs(targets.Ready)
 		tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow+60_000, "orders")) // one is delivered, and one is told of as accepted
-		w.refuse(testAudit, test.why, test.others)
+		refuse(w, testAudit, test.why, test.others)
 		tn.Run(t.Context())
 		equal(t, "outcome", tn.Outcome, turn.Aborted)
-		equals(t, "decisions", only(w.take(), "EndTxn"), nil)
+		equals(t, "decisions", wiretap.Only(w.Take(), "EndTxn"), nil)
 		if tn.Blamed[testAudit] == nil || tn.Rejected != nil {
 			t.Errorf("%v, and of others %v: blamed are %v, and refused is %v", test.why, test.others, tn.Blamed, tn.Rejected)
 		}
@@ -230,7 +231,7 @@ func TestAuditFollowsAtLeastOnce(t *testing.T) {
 	l, w := testCluster(t, auditing, func(c *Config) { c.Guarantee = AtLeastOnce })
 	l.auditIs(targets.Ready)
 	tn := readyTurn(t, l, w)
-	w.refuse(testAudit, kerr.TopicAuthorizationFailed, nil)
+	refuse(w, testAudit, kerr.TopicAuthorizationFailed, nil)
 	tn.Run(t.Context())
 	equal(t, "outcome", tn.Outcome, turn.Aborted)
 	p := partitionOf(tn.Parts[0])
@@ -240,7 +241,7 @@ func TestAuditFollowsAtLeastOnce(t *testing.T) {
 	if pt := p.prepareCommit(); pt != nil && pt.To.Watermark.Due > 0 {
 		t.Errorf("a checkpoint passes what was not audited: %+v", pt.To)
 	}
-	w.answer(kmsg.Produce, nil)
+	w.Answer(kmsg.Produce, nil)
 	l.auditIs(targets.Ready)
 	next := &turn.Turn{Env: l.turnEnv(), Parts: []*turn.Part{p.take(testNow+1000, nil, 10, anyBytes)}, Member: someone, Cancel: func() {}, Producer: tn.Producer, Renderer: &turn.Renderer{Env: l.turnEnv()}}
 	next.Run(t.Context())

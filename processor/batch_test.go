@@ -187,7 +187,7 @@ func emptyPartition(p *partition, n int32) *partition {
 	}
 	return &partition{
 		Partition: inner,
-		tp:        kafka.TopicPartition{Topic: p.tp.Topic, Partition: n}, id: p.id, route: p.route, log: p.log, stats: p.stats, phase: PhaseLive,
+		tp:        kafka.TopicPartition{Topic: p.tp.Topic, Partition: n}, id: p.id, log: p.log, stats: p.stats, phase: PhaseLive,
 	}
 }
 
@@ -348,11 +348,11 @@ func TestRoutesShareByWeight(t *testing.T) {
 			clear(l.partitions)
 			n := int32(0)
 			for which, partitions := range c.partitions {
-				route := *first.route
+				route := *first.Route
 				route.Weight = c.weights[which]
 				for range partitions {
 					p := emptyPartition(first, n)
-					p.route = &route
+					p.Route = &route
 					l.partitions[p.tp] = p
 					for range c.due[which] {
 						l.read(t, p, testNow, req(p.Marks().Position, testNow, "orders"))

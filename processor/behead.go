@@ -53,12 +53,6 @@ func (l beheading) tidy(ctx context.Context) (startedOver bool) {
 	return false
 }
 
-// holds reports whether something is pending in it that may be delivered although the log has lost it: what waits, what is late, and what is to be tried again. What a turn
-// has a queue does not count.
-func holds(p *partition) bool {
-	return p.Pending() > 0 || len(p.Repeated()) > 0 || p.Ordered() && p.Undecided() > 0
-}
-
 // save has the store hold what this process holds of what logs have lost, of one partition at a time while there is room, and be on the disk then: so it outlives the
 // process. It says of which partition there was an error.
 func (l beheading) save() (*partition, error) {

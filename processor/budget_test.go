@@ -10,7 +10,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
@@ -257,12 +256,9 @@ func TestLateListsOfManyPartitionsAreBounded(t *testing.T) {
 		l := testLane(t)
 		l.memory.budget = partitions << 20
 		for n := range int32(partitions) {
-			r := &restore{kit: &l.kit}
-			p, _, err := r.make(kafka.TopicPartition{Topic: testTopic, Partition: n}, found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{Asked: time.Now()}})
+			p, err := l.empty(n, !live)
 			if err == nil && live {
 				err = p.goLive(l.memory.room(partitions))
-			} else if err == nil {
-				err = r.open(t.Context(), p)
 			}
 			if err != nil {
 				t.Fatal(err)

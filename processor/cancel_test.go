@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/internal/wiretap"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/targets"
@@ -27,7 +28,7 @@ func cancelOf(offset int64, partition int32, of, due int64) *kgo.Record {
 }
 
 // decidedTurn is readyTurn after it was decided what cancels do.
-func decidedTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn.Turn {
+func decidedTurn(t *testing.T, l *lane, w *wiretap.Tap, rs ...*kgo.Record) *turn.Turn {
 	t.Helper()
 	first := req(0, testNow, "orders")
 	if prefix := l.cfg.Routes[0].Prefix; prefix != "" {
@@ -56,9 +57,9 @@ func TestTurnOfCancels(t *testing.T) {
 		l, w := testCluster(t)
 		tn := decidedTurn(t, l, w, req(1, testNow+1000, "orders"), cancelOf(2, testTP.Partition, 1, testNow+1000), cancelOf(3, testTP.Partition, 1, testNow+1000))
 		p := partitionOf(tn.Parts[0])
-		w.take()
+		w.Take()
 		if refused {
-			w.answer(kmsg.OffsetCommit, func(r kmsg.Request) (kmsg.Response, error) {
+			w.Answer(kmsg.OffsetCommit, func(r kmsg.Request) (kmsg.Response, error) {
 				resp := r.ResponseKind().(*kmsg.OffsetCommitResponse)
 				for _, rt := range r.(*kmsg.OffsetCommitRequest).Topics {
 					st := kmsg.NewOffsetCommitResponseTopic()
@@ -74,7 +75,7 @@ func TestTurnOfCancels(t *testing.T) {
 			})
 		}
 		tn.Run(t.Context())
-		equals(t, "requests", only(w.take(), "OffsetCommit", "TxnOffsetCommit", "EndTxn", "Produce"), []string{"OffsetCommit"})
+		equals(t, "requests", wiretap.Only(w.Take(), "OffsetCommit", "TxnOffsetCommit", "EndTxn", "Produce"), []string{"OffsetCommit"})
 		l.turnDecided(t.Context(), tn)
 		effects := l.counters.cancels.snapshot()
 		if refused {
@@ -302,14 +303,14 @@ func TestResolveFollowsItsDeadLetter(t *testing.T) {
 		l.targets.Of([]byte("bills")).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
 		tn := readyTurn(t, l, w, req(0, testNow+1000, "elsewhere"))
 		if refused {
-			w.refuse(testTopic+".dead", kerr.InvalidRecord, nil)
+			refuse(w, testTopic+".dead", kerr.InvalidRecord, nil)
 		}
 		tn.Run(t.Context())
 		want := 2 // one after the other
 		if refused {
 			want = 1
 		}
-		equal(t, "requests to produce", len(only(w.take(), "Produce")), want)
+		equal(t, "requests to produce", len(wiretap.Only(w.Take(), "Produce")), want)
 		p := partitionOf(tn.Parts[0])
 		l.turnDecided(t.Context(), tn)
 		equal(t, "resolved", p.Marks().OwnEnd > 0, !refused)

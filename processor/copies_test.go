@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/internal/wiretap"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/producer"
@@ -23,7 +24,7 @@ import (
 type copyist struct {
 	t   *testing.T
 	l   *lane
-	w   *wiretap
+	w   *wiretap.Tap
 	p   *partition
 	log []*kgo.Record
 }
@@ -88,7 +89,7 @@ func (c *copyist) turn(others ...*turn.Part) *turn.Turn {
 	if err := tn.Producer.Renew(c.t.Context()); err != nil {
 		c.t.Fatal(err)
 	}
-	c.w.take()
+	c.w.Take()
 	return tn
 }
 
@@ -268,7 +269,7 @@ func TestCopiesRefused(t *testing.T) {
 	x := c.excerpt(10)
 	c.overdue(x)
 	tn := c.turn(other)
-	c.w.answer(kmsg.Produce, func(req kmsg.Request) (kmsg.Response, error) {
+	c.w.Answer(kmsg.Produce, func(req kmsg.Request) (kmsg.Response, error) {
 		resp := req.ResponseKind().(*kmsg.ProduceResponse)
 		for _, rt := range req.(*kmsg.ProduceRequest).Topics {
 			st := kmsg.NewProduceResponseTopic()

@@ -12,7 +12,7 @@
 //
 //	what                        on a goroutine of                what comes back
 //	the group gives and takes   the client of a group.Stay       a group.Handover, which waits until the lane has acted
-//	partitions are restored     restore                          restored, one partition after the other
+//	partitions are restored     the restores of a restore.Set    restore.Restored, one partition after the other
 //	the reader looks            reading                          kgo.Fetches
 //	a turn is carried out       turn                             the turn, decided
 //	checkpoints beside turns    turn (at_least_once)             the same
@@ -27,7 +27,7 @@
 //	the lane's goroutine        partitions and what is pending in them, and its own parts: memory, reading, restores, ends, selection,
 //	                            checkpoints, turns, producers while they are not renewed
 //	a turn's goroutine          its producer and renderer, and what it has been given of partitions: the parts, until it is decided
-//	a restore's goroutine       the partitions that it makes, until it hands them over
+//	a restore's goroutine       each restore.Partition, until it hands that over and the lane makes a partition of it
 //	one goroutine each          standbys, the local store's recovery and its leftovers, targets, clock, entrance, hearing, retention's Keeping and
 //	                            Trimming, what is told of dead letters, and a carrier for each lane
 //	every goroutine             kit, targets, counters, the clock, the store, what is assigned, standing, published pictures

@@ -121,11 +121,17 @@ func (e *ends) answered(a logEnds, now int64) {
 	}
 }
 
+// endIsFresh reports whether the end of the log was asked for a moment ago. Where the brokers, or the way to them, are so slow that no answer is that young, it
+// is the last one; a process that was frozen asks once more.
+func (p *partition) endIsFresh() bool {
+	return time.Since(p.endAsked) <= max(freshEnd, 2*p.endSlow)
+}
+
 // learnEnds notes where the partition's log begins and ends.
 func (p *partition) learnEnds(b kafka.Bounds, asked time.Time, passed passage, now int64) {
 	p.logStart, p.endAsked = b.Start, asked
 	p.checkLog()
-	p.logEnd = p.endOf(b)
+	p.logEnd = p.Marks().End(b.Stable)
 	p.open.hear(b, asked)
 	p.Pass(passed.to, passed.epoch)
 	p.Sight(pending.Sighting{End: b.High, At: now, Epoch: b.Epoch})

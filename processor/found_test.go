@@ -7,12 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/duewheel/duewheel/processor/local"
+	"github.com/duewheel/duewheel/processor/restore"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -49,75 +47,6 @@ func TestOldParserFromTheStore(t *testing.T) {
 	equals(t, "delivered", offsetsIn(p.take(ms(2000), nil, 10, anyBytes)), []int64{2, 1})
 }
 
-// Where records begin to replace what has their id, that holds from O on; where an owner may have refused what lies above, from the end of the log on. It may have at least
-// once, whatever the guarantee is by now: its checkpoint names no writer.
-func TestParserAtLeastOnce(t *testing.T) {
-	for _, c := range []struct {
-		guarantee Guarantee
-		writer    string
-		from      int64
-	}{{ExactlyOnce, "before", 2}, {ExactlyOnce, "", 3}, {AtLeastOnce, "", 3}, {AtLeastOnce, "before", 2}} {
-		t.Run(string(c.guarantee)+" "+c.writer, func(t *testing.T) {
-			l := testLane(t, func(cfg *Config) { cfg.Guarantee = c.guarantee })
-			found := checkpointAt(l, state.Checkpoint{Offset: 2, Writer: c.writer})
-			r := testRoute(true)
-			r.OnDuplicate = topics.DuplicateReplaces
-			l.routes[testTopic] = mustRoute(r)
-			p, err := l.assign(found, 0, 3, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
-			equals(t, "parsers", p.Marks().Committed.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1"}, {From: c.from, Spec: "p1/r"}})
-		})
-	}
-}
-
-// A store that holds what the log has lost since is emptied, whatever offsets say: that log was written on.
-func TestStoreOfWhatTheLogHasLost(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		epoch int32 // of the store
-		holds int32 // of the checkpoint
-		end   int64 // what the broker says; -1: it does not know that epoch
-		last  int64 // and of its own epoch
-		mute  bool  // brokers cannot be asked
-		kept  bool
-	}{
-		{"cut below", 4, 5, 49, 60, false, false},
-		{"cut above", 4, 5, 50, 60, false, true},
-		{"not known any more", 4, 5, -1, 60, false, true},
-		{"of the checkpoint's epoch", 5, 5, 0, 60, false, true},
-		{"of no epoch", state.NoEpoch, 5, 0, 60, false, true},
-		{"the answer is 0 whatever is asked", 4, 5, 0, 0, false, true},
-		{"nobody can be asked", 4, 5, 49, 60, true, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			l, w := testCluster(t)
-			w.epochs(func(epoch int32) int64 {
-				if epoch == c.epoch {
-					return c.end
-				}
-				return c.last // of the leader itself
-			})
-			store, err := l.store.Partition(l.store.ID(testTP, testID))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := store.Commit(state.Position{Resume: 60, Offset: 50, Epoch: c.epoch}); err != nil {
-				t.Fatal(err)
-			}
-			l.epochs.Tell(!c.mute)
-			heir := local.Heir{TP: testTP, Store: store, Reader: l.reader, Epochs: &l.epochs, Log: l.log}
-			if err := heir.ForgetLost(t.Context(), state.Checkpoint{Offset: 60, LowWater: 60}, c.holds, 60); err != nil {
-				t.Fatal(err)
-			}
-			_, kept := store.Position()
-			equal(t, "kept", kept, c.kept)
-			equal(t, "its epoch is asked for where there is no checkpoint", l.storeEpoch(testTP, testID) == c.epoch, kept)
-		})
-	}
-}
-
 // A state directory that another group has used is of no use here, and does no harm: everything is
 // read from the log, and what the other group holds stays.
 func TestStoreOfAnotherGroup(t *testing.T) {
@@ -151,7 +80,7 @@ func TestCutBelowTheStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		until := int64(1)
-		again, _, err := (&restore{kit: &l.kit}).make(testTP, found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{High: 10}, ended: &until})
+		again, err := l.bring(testTP, restore.Found{ID: testID, Fetched: kafka.Fetched{Offset: -1}, Bounds: kafka.Bounds{High: 10}, Ended: &until}, false)
 		switch {
 		case !accept && !errors.Is(err, ErrBeyondLog):
 			t.Errorf("error %v, want %v", err, ErrBeyondLog)
@@ -223,7 +152,7 @@ func TestSightingOfWhatTheLogHasLost(t *testing.T) {
 	}
 	until := int64(10)
 	restored := func() *partition {
-		p, _, err := (&restore{kit: &l.kit}).make(testTP, found{id: testID, fetched: kafka.Fetched{Offset: 5, Metadata: md}, bounds: kafka.Bounds{High: 30, Epoch: 4}, ended: &until})
+		p, err := l.bring(testTP, restore.Found{ID: testID, Fetched: kafka.Fetched{Offset: 5, Metadata: md}, Bounds: kafka.Bounds{High: 30, Epoch: 4}, Ended: &until}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,92 +180,55 @@ func TestSightingOfWhatTheLogHasLost(t *testing.T) {
 	}
 }
 
-// epochs has a broker say where leader epochs end.
-func (w *wiretap) epochs(end func(epoch int32) int64) {
-	w.answer(kmsg.OffsetForLeaderEpoch, func(req kmsg.Request) (kmsg.Response, error) {
-		resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
-		for _, of := range req.(*kmsg.OffsetForLeaderEpochRequest).Topics {
-			rt := kmsg.NewOffsetForLeaderEpochResponseTopic()
-			rt.Topic = of.Topic
-			for _, asked := range of.Partitions {
-				p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
-				p.Partition, p.LeaderEpoch, p.EndOffset = asked.Partition, asked.LeaderEpoch, end(asked.LeaderEpoch)
-				rt.Partitions = append(rt.Partitions, p)
-			}
-			resp.Topics = append(resp.Topics, rt)
+// Where records of ours may lie at or above O, a catch-up reads up to what was the high watermark when
+// the checkpoint had been fetched: their markers may still be on their way. What is asked for later
+// is the last stable offset, since a later high watermark may never be reached.
+func TestEndOfCatchUp(t *testing.T) {
+	l := testLane(t)
+	for appended, want := range map[bool][3]int64{false: {6, 7, 12}, true: {9, 9, 12}} {
+		p, err := l.assign(state.Checkpoint{Offset: 5, LowWater: 5, Appended: appended}, 0, 6, 9)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return resp, nil
-	})
-}
-
-// What says that a log was cut is believed of a leader that says of its own epoch that it ends where the log does.
-func TestLookUpAsksTwice(t *testing.T) {
-	const own = 0 // the leader's epoch
-	for _, c := range []struct {
-		name      string
-		epoch     int32
-		end, last int64 // of the checkpoint's epoch, and of the leader's own
-		asked     int
-		ended     int64 // -1: not known
-		lacking   error
-		fresh     bool // the restore has just begun
-	}{
-		{"it was not cut", 7, 5, 5, 1, 5, nil, true},
-		{"it was cut", 7, 3, 5, 2, 3, nil, true},
-		{"the answer is 0 whatever is asked", 7, 0, 0, 2, -1, nil, true},
-		{"a leader of before says so", 7, 3, 4, 2, -1, kerr.NotLeaderForPartition, true},
-		{"a leader of before does not know it", 7, -1, 5, 1, -1, kerr.NotLeaderForPartition, true},
-		{"it is not known", 7, -1, 5, 1, -1, nil, false},
-		{"nor older than the leader", own, -1, -1, 1, -1, nil, true},
-		{"the checkpoint bears none", -1, 3, 5, 0, -1, nil, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			l, w := testCluster(t)
-			l.epochs.Tell(true)
-			asked := 0
-			w.epochs(func(epoch int32) int64 {
-				if asked++; epoch == own {
-					return c.last
-				}
-				return c.end
-			})
-			cl := w.client(t)
-			for range 5 {
-				if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: testTopic, Partition: testTP.Partition}).FirstErr(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			of := map[kafka.TopicPartition]found{testTP: {id: testID, fetched: kafka.Fetched{Offset: 4, Epoch: c.epoch}}}
-			r := &restore{kit: &l.kit}
-			if c.fresh {
-				r.began = time.Now()
-			}
-			lacking, err := r.lookUp(t.Context(), of)
-			if err != nil || !errors.Is(lacking, c.lacking) {
-				t.Fatal(lacking, err)
-			}
-			ended := int64(-1)
-			if f := of[testTP]; f.ended != nil {
-				ended = *f.ended
-			}
-			equal(t, "where it ended", ended, c.ended)
-			if _, is := of[testTP]; is != (c.lacking == nil) {
-				t.Errorf("among what was found: %v", is)
-			}
-			equal(t, "questions", asked, c.asked)
-		})
+		equal(t, "end", p.logEnd, want[0])
+		for i, stable := range []int64{7, 12} {
+			l.ends.answered(logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{p: {Stable: stable, High: 20}}}, testNow)
+			equal(t, "end as asked again", p.logEnd, want[i+1])
+		}
 	}
 }
 
-// Where a log was cut below the place from which on another parser holds, what is written there now is read by that.
-func TestCutReadsByTheNewestParser(t *testing.T) {
-	l := testLane(t, func(c *Config) { c.AcceptLoss = true })
-	p := &partition{tp: testTP, id: testID, log: l.log}
-	c := state.Checkpoint{Offset: 100, LowWater: 20, Parsers: []state.ParserEpoch{{From: 0, Spec: "p1"}, {From: 92, Spec: "p1+1"}, {From: 95, Spec: "p1+2"}}}
-	until := int64(90)
-	got, err := l.cut(p, c, found{bounds: kafka.Bounds{High: 120}, ended: &until})
-	if err != nil {
-		t.Fatal(err)
+// A record is replayed by the parser that held when it was accepted, and the checkpoint knows
+// that parser for as long as a replay may need it (design rule 10).
+func TestReplayByTheOldParser(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	old := req(0, ms(2000), "orders")
+	l.read(t, p, testNow, old)
+	l.happened(p.prepareCommit())
+	r := testRoute(true)
+	r.Target, r.Delay = "orders", time.Second
+	l.routes[testTopic] = mustRoute(r)
+	var err error
+	fresh := req(1, 0, "orders")
+	fresh.Headers = nil
+	for range 2 { // the checkpoint of the second life keeps the parser of the first
+		if p, err = l.assign(p.Marks().Committed, 0, 2, 2); err != nil {
+			t.Fatal(err)
+		}
+		l.read(t, p, testNow, old, fresh)
+		if err := p.goLive(l.memory.room(len(l.order))); err != nil {
+			t.Fatal(err)
+		}
+		if pt := p.prepareCommit(); pt != nil {
+			l.happened(pt)
+		}
+		equals(t, "parsers", p.Marks().Committed.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1"}, {From: 1, Spec: topics.Spec(time.Second)}})
 	}
-	equals(t, "parsers", got.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1"}, {From: 90, Spec: "p1+2"}})
+	pt := p.take(ms(1000), nil, 10, anyBytes)
+	equals(t, "first", offsetsIn(pt), []int64{1})
+	l.happened(pt)
+	pt = p.take(ms(2000), nil, 10, anyBytes)
+	equals(t, "then", offsetsIn(pt), []int64{0})
+	equals(t, "parsers in the end", pt.To.Parsers, []state.ParserEpoch{{From: 1, Spec: topics.Spec(time.Second)}})
 }

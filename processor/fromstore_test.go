@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/processor/internal/disk"
 	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/state"
@@ -66,7 +68,7 @@ func TestCheckpointFromAStoreOnTheWay(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
 	copied := req(3, 0, "orders")
-	copied.Headers, _ = topics.AppendCopy(nil, req(0, ms(farMs), "orders").Headers, p.mark, topics.Copy{Due: ms(farMs), Timestamp: testNow}, nil)
+	copied.Headers, _ = topics.AppendCopy(nil, req(0, ms(farMs), "orders").Headers, p.Mark, topics.Copy{Due: ms(farMs), Timestamp: testNow}, nil)
 	l.read(t, p, testNow, req(0, ms(farMs), "orders"), req(1, ms(farMs+1), "orders"), req(2, ms(farMs+2), "orders"))
 	l.happened(p.part(p.Checkpoint()))
 	l.read(t, p, testNow, copied) // above O
@@ -84,4 +86,80 @@ func TestCheckpointFromAStoreOnTheWay(t *testing.T) {
 	p, err = l.assign(state.Checkpoint{Offset: -1}, 0, 4, 4)
 	must(err)
 	equal(t, "O", p.Marks().Committed.Offset, 0)
+}
+
+// A group without a checkpoint goes on from what its store knows of the topic.
+func TestCheckpointFromTheStore(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, ms(farMs), "orders"))
+	l.happened(p.take(testNow, nil, 10, anyBytes))
+	if err := p.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := l.assign(state.Checkpoint{Offset: -1}, 0, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "W", p.Marks().Judge, state.Key{Due: testNow, Seq: 0})
+	if p.Marks().Committed.Offset > 2 || p.Marks().Committed.LowWater > 1 {
+		t.Errorf("it goes on from %+v", p.Marks().Committed)
+	}
+	if _, err := l.assign(state.Checkpoint{Offset: -1}, 0, 1, 1); !errors.Is(err, ErrBeyondLog) {
+		t.Errorf("a log that ends below what the store knows: %v", err)
+	}
+	equal(t, "given up", p.Marks().Committed.GivenUp, 0)
+	if p, err = l.assign(state.Checkpoint{Offset: -1}, 3, 3, 3); err != nil || p.Marks().Committed.Offset != 3 || p.Marks().Judge != (state.Key{}) {
+		t.Errorf("a store below the log is used: %+v, %v", p.Marks().Committed, err)
+	}
+}
+
+// A store that resumes below its O, since only memory held what lies there or a crash came on the way, is a whole checkpoint: what was carried has its copy below
+// that O and its record below that L, and the store alone may have what the log has lost.
+func TestCopiesFromTheStore(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		logStart int64
+		onTheWay bool // the next owner has read a part of the log
+	}{
+		{"the log has all", 0, false},
+		{"the log has lost some", 2, false},
+		{"in the middle of a catch-up", 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testLane(t)
+			p := livePartition(t, l)
+			copied := req(3, 0, "orders")
+			copied.Headers, _ = topics.AppendCopy(nil, req(0, ms(farMs), "orders").Headers, p.Mark, topics.Copy{Due: ms(farMs), Timestamp: testNow}, nil)
+			log := []*kgo.Record{req(0, ms(farMs), "orders"), req(1, ms(farMs+1), "orders"), req(2, ms(1000), "orders"), copied, req(4, ms(500), "orders")}
+			l.read(t, p, testNow, log...)
+			l.happened(p.take(ms(500), nil, 10, anyBytes))
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(p.Flush())
+			if c.onTheWay {
+				part, err := l.store.Partition(l.store.ID(testTP, testID))
+				must(err)
+				must(part.Drop())
+				p, err = l.assign(p.Marks().Committed, c.logStart, 5, 5)
+				must(err)
+				l.read(t, p, ms(500), log[1:3]...)
+				must(p.Flush())
+			}
+			p, err := l.assign(state.Checkpoint{Offset: -1}, c.logStart, 5, 6)
+			must(err)
+			equal(t, "end", p.logEnd, 6)
+			for _, r := range log[max(c.logStart, p.Marks().Position):] {
+				_, err := p.Accept(r, ms(500))
+				must(err)
+			}
+			must(p.goLive(l.memory.room(len(l.order))))
+			must(p.Load(ms(farMs+1), l.memory.room(len(l.order))))
+			equals(t, "delivered", offsetsIn(p.take(ms(farMs+1), nil, 10, anyBytes)), []int64{2, 3, 1})
+		})
+	}
 }

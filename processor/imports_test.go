@@ -32,14 +32,16 @@ func TestImportsPointOneWay(t *testing.T) {
 		"processor/retention": "processor/kafka processor/picture processor/wait state topics",
 		"processor/pending":   "processor/pending/internal/chunks state topics wheel",
 		"processor/local":     "processor/kafka processor/pending processor/picture processor/wait state topics",
+		"processor/restore":   "processor/kafka processor/local processor/pending processor/picture processor/producer processor/wait state topics",
 		"processor/standby":   "processor/assignor processor/kafka processor/local processor/pending processor/picture processor/telling processor/wait state topics",
 		"processor/turn":      "processor/clock processor/kafka processor/pending processor/producer processor/retention processor/targets state topics",
 		"processor/ahead":     "processor/kafka processor/pending processor/wait state topics",
-		"processor":           "processor/assignor processor/clock processor/group processor/histogram processor/kafka processor/local processor/pending processor/picture processor/producer processor/retention processor/setting processor/standby processor/targets processor/telling processor/turn processor/wait state topics",
+		"processor":           "processor/assignor processor/clock processor/group processor/histogram processor/kafka processor/local processor/pending processor/picture processor/producer processor/restore processor/retention processor/setting processor/standby processor/targets processor/telling processor/turn processor/wait state topics",
 
 		"processor/internal/answers":        "", // for tests
 		"processor/internal/disk":           "", // the same
 		"processor/internal/samples":        "topics",
+		"processor/internal/wiretap":        "processor/internal/answers processor/kafka state",
 		"processor/pending/internal/chunks": "",
 		"state/internal/malloc":             "",
 

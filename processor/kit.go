@@ -10,8 +10,10 @@ import (
 	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/local"
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/picture"
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/restore"
 	"github.com/duewheel/duewheel/processor/standby"
 	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/processor/turn"
@@ -57,4 +59,21 @@ func (k *kit) turnEnv() *turn.Env {
 		TurnTimeout: k.cfg.TurnTimeout, TransactionTimeout: k.cfg.TransactionTimeout, RetryBackoff: k.cfg.RetryBackoff, RetryBackoffMax: k.cfg.RetryBackoffMax,
 		Clock: k.clock, Targets: k.targets, Coordinator: k.coordinator, Reader: k.reader, Quota: k.quota, Count: k.counters.outputs,
 	}
+}
+
+// restoreEnv is what restores work with.
+func (k *kit) restoreEnv() *restore.Env {
+	return &restore.Env{
+		Lane: k.n, Group: k.cfg.Group, Identity: k.cfg.identity(), Writer: k.writer, Consumer: k.cfg.Protocol == ProtocolConsumer, AcceptLoss: k.cfg.AcceptLoss,
+		SessionTimeout: k.cfg.SessionTimeout, TransactionTimeout: k.cfg.TransactionTimeout, EmptyTimeout: k.cfg.emptyTimeout(), Window: k.windowMax,
+		Pending: pending.Env{Skew: k.cfg.MaxClockSkew.Milliseconds(), Audit: k.cfg.AuditTopic != "", Soon: turn.ShortWait.Milliseconds()}, Routes: k.routes,
+		Clock: k.clock, Coordinator: k.coordinator, Reader: k.reader, Epochs: &k.epochs, Store: k.store, Standbys: k.standbys, Assigned: &k.assigned,
+		Warm: &k.counters.warm, Fenced: k.fenced, Uneven: k.uneven, Until: k.until, Log: k.log,
+	}
+}
+
+// fenced counts and tells of a writer that has left a partition with a transaction open.
+func (k *kit) fenced(tp kafka.TopicPartition, writer string) {
+	k.counters.fenced.Add(1)
+	k.events.tell(Event{Kind: EventFenced, Writer: writer}, tp)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/picture"
+	"github.com/duewheel/duewheel/processor/restore"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -26,18 +27,11 @@ func TestFiguresAreKnownOnceOpened(t *testing.T) {
 	equal(t, "before its first picture", a.All()[0].Known, false)
 	equal(t, "with a checkpoint of others", known(unreadable), false)
 
-	r := &restore{kit: &l.kit}
-	p, _, err := r.make(testTP, found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{Start: 3, Stable: 500, High: 500}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.claimed([]*partition{p}, map[kafka.TopicPartition]error{testTP: kerr.OffsetMetadataTooLarge}); err != nil {
-		t.Fatal(err)
-	}
-	equal(t, "phase of one that could not be claimed", p.phase, PhaseStopped)
-	equal(t, "of one that could not be claimed", known(p), false)
+	unclaimed := newPartition(&restore.Partition{TP: testTP, Bounds: kafka.Bounds{Start: 3, Stable: 500, High: 500}, Stopped: kerr.OffsetMetadataTooLarge}, unreadable.stats)
+	equal(t, "phase of one that could not be claimed", unclaimed.phase, PhaseStopped)
+	equal(t, "of one that could not be claimed", known(unclaimed), false)
 
-	p, err = l.assign(state.Checkpoint{Offset: -1}, 0, 2, 2)
+	p, err := l.assign(state.Checkpoint{Offset: -1}, 0, 2, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/restore"
 	"github.com/duewheel/duewheel/processor/retention"
 	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/processor/wait"
@@ -39,7 +40,7 @@ type lane struct {
 	order       []*partition // the same in a fixed order, for turns to take in rotation
 	memory      memory
 	reading     reading
-	restores    restores
+	restores    *restore.Set
 	ends        ends
 	producers   producers
 	selection   selection
@@ -72,7 +73,7 @@ func newLane(p *Processor, n int) *lane {
 	}
 	l.stint.took = &p.counters.work
 	l.memory.budget, l.memory.widest, l.memory.window = p.cfg.nearBudget()/int64(p.cfg.Lanes), l.windowMax, l.windowMax
-	l.restores, l.catchUps = newRestores(&l.kit), catchUps{log: l.log}
+	l.catchUps = catchUps{log: l.log}
 	l.producers = producers{kit: &l.kit, standing: &l.standing, renewed: make(chan error, 1)}
 	l.selection = newSelection(&l.kit)
 	l.checkpoints = checkpoints{kit: &l.kit, committed: make(chan *turn.Turn, 1)}
@@ -133,6 +134,7 @@ func (l *lane) equip(reader *kgo.Client) {
 	l.reader = reader
 	l.group = group.New(l.groupConfig(), &l.standing)
 	l.reading = reading{cl: reader, wg: l.wg, fetched: make(chan kgo.Fetches, 1)}
+	l.restores = restore.New(l.restoreEnv(), l.wg)
 	l.ends = ends{cl: reader, log: l.log, wg: l.wg, answers: make(chan logEnds, 1), lasting: l.cfg.SessionTimeout}
 }
 
@@ -212,7 +214,7 @@ func (l *lane) wait(ctx context.Context) {
 	case h := <-l.group.Handovers():
 		l.stint.spend(workMove, func() { l.take(ctx, h) })
 		h.Done()
-	case r := <-l.restores.restored:
+	case r := <-l.restores.Restored:
 		l.stint.spend(workMove, func() { l.adopt(ctx, r) })
 	case t := <-l.turns.decided:
 		l.stint.spend(workTurn, func() { l.turnDecided(ctx, t) })

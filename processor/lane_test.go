@@ -15,6 +15,7 @@ import (
 	"github.com/duewheel/duewheel/processor/internal/samples"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/restore"
 	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -121,23 +122,50 @@ func (outsider) Left() <-chan struct{} { return nil }
 // assign gives a lane a partition whose checkpoint and log were found as they are, as a restore
 // does. A negative offset is no checkpoint.
 func (l *lane) assign(c state.Checkpoint, start, stable, high int64) (*partition, error) {
-	f := found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{Start: start, Stable: stable, High: high, Asked: time.Now()}}
+	f := restore.Found{ID: testID, Fetched: kafka.Fetched{Offset: -1}, Bounds: kafka.Bounds{Start: start, Stable: stable, High: high, Asked: time.Now()}}
 	if c.Offset >= 0 {
 		c.TopicID = testID.Short()
 		md, err := c.Metadata()
 		if err != nil {
 			return nil, err
 		}
-		f.fetched = kafka.Fetched{Offset: c.Offset, Metadata: md}
+		f.Fetched = kafka.Fetched{Offset: c.Offset, Metadata: md}
 	}
-	r := &restore{kit: &l.kit}
-	p, _, err := r.make(testTP, f)
-	if err == nil {
-		err = r.open(context.Background(), p)
+	p, err := l.bring(testTP, f, true)
+	if err != nil {
+		return nil, err
 	}
 	l.partitions = map[kafka.TopicPartition]*partition{testTP: p}
 	l.order = []*partition{p}
-	return p, err
+	return p, nil
+}
+
+// bring is a partition as it was found, with its store or without.
+func (l *lane) bring(tp kafka.TopicPartition, f restore.Found, opened bool) (*partition, error) {
+	env := l.restoreEnv()
+	r, _, err := env.Make(tp, f)
+	if err == nil && opened {
+		err = env.Open(context.Background(), r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newPartition(r, l.counters.topics[tp.Topic]), nil
+}
+
+// empty is a partition without a past.
+func (l *lane) empty(n int32, opened bool) (*partition, error) {
+	return l.bring(kafka.TopicPartition{Topic: testTopic, Partition: n}, restore.Found{ID: testID, Fetched: kafka.Fetched{Offset: -1}, Bounds: kafka.Bounds{Asked: time.Now()}}, opened)
+}
+
+// restoring are the partitions that are being restored.
+func (l *lane) restoring() (tps []kafka.TopicPartition) {
+	for _, p := range l.assigned.All() {
+		if p.Phase == PhaseRestoring {
+			tps = append(tps, p.TP())
+		}
+	}
+	return tps
 }
 
 // checkpointAt completes a checkpoint of the test's partition.

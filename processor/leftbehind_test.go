@@ -122,7 +122,7 @@ func TestWhatComesForADroppedPartition(t *testing.T) {
 			l.drop(ctx, []kafka.TopicPartition{testTP})
 			was := p.writing
 			comes(ctx, l, l.turns.inFlight)
-			equal(t, "restores", len(l.restores.m), 0)
+			equal(t, "partitions that are restored", len(l.restoring()), 0)
 			equal(t, "partitions", len(l.partitions), 0)
 			equal(t, "phase", p.phase, PhaseLive)
 			equal(t, "where its log begins", p.logStart, 0)

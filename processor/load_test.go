@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 )
 
@@ -15,11 +14,7 @@ func TestLoadIsShared(t *testing.T) {
 	l := testLane(t)
 	var ps []*partition
 	for n := range int32(2) {
-		r := &restore{kit: &l.kit}
-		p, _, err := r.make(kafka.TopicPartition{Topic: testTopic, Partition: n}, found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{Asked: time.Now()}})
-		if err == nil {
-			err = r.open(t.Context(), p)
-		}
+		p, err := l.empty(n, true)
 		if err == nil {
 			err = p.goLive(l.memory.room(2))
 		}
@@ -127,8 +122,7 @@ func TestReadingGoesOnWithoutStore(t *testing.T) {
 	l := testLane(t)
 	l.memory.budget = partitions << 20
 	for n := range int32(partitions) {
-		r := &restore{kit: &l.kit}
-		p, _, err := r.make(kafka.TopicPartition{Topic: testTopic, Partition: n}, found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{Asked: time.Now()}})
+		p, err := l.empty(n, false)
 		if err == nil {
 			err = p.goLive(l.memory.room(partitions))
 		}
@@ -149,8 +143,7 @@ func TestReadingGoesOnWithoutStore(t *testing.T) {
 func TestReadingGoesOnBesideIDsWithoutStore(t *testing.T) {
 	l := testLane(t)
 	l.memory.budget = 1 << 20
-	r := &restore{kit: &l.kit}
-	p, _, err := r.make(testTP, found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{Asked: time.Now()}})
+	p, err := l.empty(testTP.Partition, false)
 	if err == nil {
 		err = p.goLive(l.memory.room(1))
 	}

@@ -29,15 +29,11 @@ func TestStoppedLookAgainTogether(t *testing.T) {
 	const stopped = 3
 	for n := range int32(stopped) {
 		tp := kafka.TopicPartition{Topic: testTopic, Partition: testTP.Partition - 1 + 3*n}
-		l.partitions[tp] = &partition{tp: tp, id: testID, route: p.route, stats: p.stats, log: p.log, phase: PhaseStopped, err: why, since: time.Now().Add(-stoppedRetry - time.Second)}
+		l.partitions[tp] = &partition{tp: tp, id: testID, stats: p.stats, log: p.log, phase: PhaseStopped, err: why, since: time.Now().Add(-stoppedRetry - time.Second)}
 	}
 	l.order = inOrder(l.partitions)
 	l.tidy(ctx, testNow)
-	again := 0
-	for r := range l.restores.m {
-		again += len(r.left)
-	}
-	equal(t, "partitions that look again", again, stopped)
+	equal(t, "partitions that look again", len(l.restoring()), stopped)
 	equal(t, "partitions that stay", len(l.order), 1)
 	equal(t, "the other one has its store", p.HasStore(), true)
 	equal(t, "and a picture", p.picture.Load() != nil, true)
@@ -64,7 +60,7 @@ func TestReadAgainIsNotPutOff(t *testing.T) {
 	l.readAgain(ctx, testNow)
 	l.happened(p.prepareCommit())
 	l.readAgain(ctx, testNow)
-	equal(t, "partitions that are read again", len(l.restores.m), 1)
+	equal(t, "partitions that are read again", len(l.restoring()), 1)
 }
 
 // A partition of which nothing but the checkpoint was in turns that were given up is not held up, and one whose records were resolved without a turn is no more.

@@ -31,7 +31,7 @@ func TestRetrySaysItsNames(t *testing.T) {
 		if _, err := re.Part(t.Context(), pt, now); err != nil || len(re.Outputs) != 1 || re.Outputs[0].Kind != turn.OutRetry {
 			t.Fatalf("attempt %d: %+v, %v", attempt, re.Outputs, err)
 		}
-		written, tried, is := p.mark.Written(re.Outputs[0].Record.Headers, int64(attempt))
+		written, tried, is := p.Mark.Written(re.Outputs[0].Record.Headers, int64(attempt))
 		if !is || tried.Names != "^x-wheel-" || tried.Attempt != attempt || len(written) != len(r.Headers) {
 			t.Fatalf("attempt %d: %v, %+v, %v", attempt, is, tried, written)
 		}

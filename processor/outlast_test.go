@@ -82,7 +82,7 @@ func TestOutlastKeepsDue(t *testing.T) {
 		if _, err := re.Part(t.Context(), pt, c.now); err != nil || len(re.Outputs) == 0 {
 			t.Fatalf("%s: %v", c.what, err)
 		}
-		q, err := p.route.Parser().Parse(re.Outputs[0].Record.Headers, topics.Stamp{}, 9, testMark)
+		q, err := p.Route.Parser().Parse(re.Outputs[0].Record.Headers, topics.Stamp{}, 9, testMark)
 		if err != nil || !q.Retry || q.Origin.Due != c.due || q.Due < c.next {
 			t.Errorf("%s: first due at %d, again at %d (%v), want %d, and %d at the earliest", c.what, q.Origin.Due, q.Due, err, c.due, c.next)
 		}

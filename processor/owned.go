@@ -9,20 +9,18 @@ import (
 	"github.com/duewheel/duewheel/processor/histogram"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/restore"
 	"github.com/duewheel/duewheel/processor/retention"
 	"github.com/duewheel/duewheel/processor/turn"
-	"github.com/duewheel/duewheel/topics"
 )
 
 // partition is what a lane knows of one of its partitions beside what is pending in it.
 type partition struct {
-	*pending.Partition // nil: its checkpoint does not say what is pending in it
+	*pending.Partition // nil: it was stopped before it was opened
 
 	// Set once, when the partition is assigned.
 	tp      kafka.TopicPartition
 	id      kafka.TopicID
-	mark    topics.Mark // of what this group writes into the delay topic for itself
-	route   *topics.Route
 	log     *slog.Logger
 	since   time.Time // when its restore began
 	stats   *topicCounters
@@ -30,7 +28,6 @@ type partition struct {
 
 	// Owned by the lane, as is everything below.
 	phase   Phase
-	known   bool  // it was opened: what its store holds is counted, or it is read anew
 	dropped bool  // the lane has it no more, and nothing that comes of what was sent for it counts
 	err     error // why it is stopped or held up
 	loss    error // the log has lost what is pending here
@@ -45,7 +42,6 @@ type partition struct {
 	saved      int64     // and when that was on its way to the disk
 	flush      int64     // on which it was with this flush of the store
 	beheaded   time.Time // since when the log begins above the position, as it seems; zero: it does not
-	told       int32     // the epoch of the checkpoint, if its leader has told where that ends; else state.NoEpoch
 	logEnd     int64     // E, as last asked
 	endAsked   time.Time
 	endSlow    time.Duration // how long it took at least to be told, twice in a row
@@ -68,12 +64,27 @@ type partition struct {
 	unsureSince time.Time // since when copies may be appended yet that were not answered (at_least_once); zero: there are none
 }
 
+// newPartition is a partition as its restore has left it.
+func newPartition(r *restore.Partition, stats *topicCounters) *partition {
+	p := &partition{
+		Partition: r.Partition, tp: r.TP, id: r.ID, log: r.Log, since: r.Since, stats: stats,
+		phase: PhaseCatchUp, logStart: r.Bounds.Start, endAsked: r.Bounds.Asked,
+	}
+	if r.Stopped != nil {
+		p.phase, p.err = PhaseStopped, r.Stopped
+		return p
+	}
+	p.logEnd = p.Marks().End(r.Bounds.Stable)
+	p.open.hear(r.Bounds, r.Bounds.Asked)
+	return p
+}
+
 // part is a part of this partition; nil is none.
 func (p *partition) part(pt *pending.Part) *turn.Part {
 	if pt == nil {
 		return nil
 	}
-	return &turn.Part{Part: pt, TP: p.tp, ID: p.id, Mark: p.mark, Route: p.route, Keeps: &p.stats.Keeps, Owner: p}
+	return &turn.Part{Part: pt, TP: p.tp, ID: p.id, Mark: p.Mark, Route: p.Route, Keeps: &p.stats.Keeps, Owner: p}
 }
 
 // partitionOf is the partition that has made a part.
@@ -103,14 +114,16 @@ func (p *partition) nextDue() (int64, bool) {
 	return p.Next()
 }
 
+// holds reports whether something is pending in it that may be delivered although the log has lost it: what waits, what is late, and what is to be tried again. What a turn
+// has a queue does not count.
+func holds(p *partition) bool {
+	return p.Pending() > 0 || len(p.Repeated()) > 0 || p.Ordered() && p.Undecided() > 0
+}
+
 func (p *partition) live() bool { return p.phase == PhaseLive }
 
 // opened reports whether it is known what is pending in it.
 func (p *partition) opened() bool { return p.Partition != nil }
-
-// endOf is up to where a catch-up must read: the later of the last stable offset and the end of what
-// records of ours there may be (design rule 2).
-func (p *partition) endOf(b kafka.Bounds) int64 { return max(b.Stable, p.Marks().OwnEnd) }
 
 // errAhead says what a W that is ahead means and what can be done.
 func (p *partition) errAhead(now int64) error {
@@ -119,11 +132,6 @@ func (p *partition) errAhead(now int64) error {
 		"Until %s a record that is requested for a time before that is delivered when it is due, and when those before it in the log have been. "+
 		"To end this sooner stop the group and use `duewheel checkpoints reset --force`: with --to-offset what is pending is given up, with --to-beginning what is in the log is delivered again",
 		w.Sub(time.UnixMilli(now)).Round(time.Second), w.UTC().Format(time.RFC3339))
-}
-
-// describe renders an error with the partition's coordinates.
-func (p *partition) describe(what string, err error) error {
-	return fmt.Errorf("%s %s: %w", what, p.tp, err)
 }
 
 // topicCounters count what happens to the records of one delay topic. Lanes add, every goroutine may read.

@@ -15,6 +15,9 @@ type pace struct {
 const (
 	leastInterval = 2 * time.Millisecond
 	mostInterval  = 10 * time.Millisecond
+
+	// leastPause keeps a lane from spinning while something is due that cannot be tried yet.
+	leastPause = 200 * time.Microsecond
 )
 
 // interval is the time from one turn's beginning to the next one's, at least.

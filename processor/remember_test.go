@@ -56,8 +56,8 @@ func TestResolveFollowsAtLeastOnce(t *testing.T) {
 	p := partitionOf(tn.Parts[0])
 	tn.Parts[0].Items[0].Extra().Blame = kerr.InvalidRecord
 	for _, refuses := range []string{testAudit, testTopic, ""} {
-		if w.answer(kmsg.Produce, nil); refuses != "" {
-			w.refuse(refuses, kerr.TopicAuthorizationFailed, nil)
+		if w.Answer(kmsg.Produce, nil); refuses != "" {
+			refuse(w, refuses, kerr.TopicAuthorizationFailed, nil)
 		}
 		tn.Run(t.Context())
 		if refuses == "" {

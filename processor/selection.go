@@ -174,10 +174,10 @@ func (s *selection) claims(due []*partition) (all float64) {
 	}
 	clear(s.ofRoute)
 	for _, p := range due {
-		s.ofRoute[p.route]++
+		s.ofRoute[p.Route]++
 	}
 	for _, p := range due {
-		p.claim = float64(p.route.Weight) / float64(s.ofRoute[p.route])
+		p.claim = float64(p.Route.Weight) / float64(s.ofRoute[p.Route])
 		all += p.claim
 	}
 	return all

@@ -10,13 +10,13 @@ import (
 func (l *lane) shutdown() {
 	ctx := l.until
 	l.turns.stopping = true
-	l.restores.cancel(nil)
+	l.restores.Cancel(nil)
 	for _, p := range l.order {
 		l.events.tell(Event{Kind: EventLeaving}, p.tp)
 	}
 	l.stopPoll(ctx)
 	l.awaitTurn(ctx)
-	l.restores.cancel(nil) // what its outcome has begun
+	l.restores.Cancel(nil) // what its outcome has begun
 	l.checkpoints.last(ctx, l.order, l.membership)
 	l.storePositions(l.order)
 	l.membership.Leave()
@@ -24,7 +24,7 @@ func (l *lane) shutdown() {
 	for {
 		select {
 		case <-l.group.Handovers():
-		case <-l.restores.restored:
+		case <-l.restores.Restored:
 		case <-l.membership.Left():
 			return
 		case <-ctx.Done():

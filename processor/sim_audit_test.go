@@ -39,7 +39,8 @@ func (w *world) committedOf(topic string) (rs []*kgo.Record) {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second+10*w.latency)
 		n := len(rs)
 		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { rs = append(rs, r) })
-		if cancel(); n == len(rs) {
+		over := ctx.Err() != nil // else it may have returned for what a broker has refused
+		if cancel(); over && n == len(rs) {
 			return rs
 		}
 	}

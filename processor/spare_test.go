@@ -18,7 +18,7 @@ func TestBusyIDIsLeft(t *testing.T) {
 	t.Cleanup(p.Close)
 	var busy atomic.Bool
 	busy.Store(true)
-	w.answer(kmsg.InitProducerID, func(kreq kmsg.Request) (kmsg.Response, error) {
+	w.Answer(kmsg.InitProducerID, func(kreq kmsg.Request) (kmsg.Response, error) {
 		req := kreq.(*kmsg.InitProducerIDRequest)
 		if !busy.Load() || *req.TransactionalID != "me-0" {
 			return nil, nil

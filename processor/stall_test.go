@@ -113,7 +113,7 @@ func TestStalledReadingIsCheckedWithItsLeader(t *testing.T) {
 	l, w := testCluster(t)
 	transact(t, w, "first", 1)(kgo.TryCommit)
 	p := livePartition(t, l)
-	p.id = w.c.TopicInfo(testTopic).TopicID
+	p.id = w.C.TopicInfo(testTopic).TopicID
 	ask := func() {
 		t.Helper()
 		l.ends.ask(t.Context(), l.order)

@@ -115,11 +115,7 @@ func TestOnePartitionAStepBecomesLive(t *testing.T) {
 	const partitions = 3
 	l := testLane(t)
 	for n := range int32(partitions) {
-		r := &restore{kit: &l.kit}
-		p, _, err := r.make(kafka.TopicPartition{Topic: testTopic, Partition: n}, found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{Asked: time.Now()}})
-		if err == nil {
-			err = r.open(t.Context(), p)
-		}
+		p, err := l.empty(n, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,10 +232,7 @@ func TestUnknownOutcome(t *testing.T) {
 	equal(t, "room of what the old client may still hold", cap(render.Outputs), 0)
 	equal(t, "partitions", len(l.partitions)+len(l.order), 0)
 	equal(t, "producers are being renewed", l.producers.renewing, true)
-	equal(t, "restores", len(l.restores.m), 1)
-	for r := range l.restores.m {
-		equal(t, "partitions to restore", r.left[testTP], true)
-	}
+	equals(t, "partitions to restore", l.restoring(), []kafka.TopicPartition{testTP})
 	cancel()
 	<-l.producers.renewed
 }

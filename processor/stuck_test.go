@@ -58,7 +58,7 @@ func TestStoreFailsWhileARecordIsTakenIn(t *testing.T) {
 	far := req(0, ms(farMs), "orders")
 	copyAt := func(offset int64) *kgo.Record {
 		r := req(offset, ms(farMs), "orders")
-		r.Headers, _ = topics.AppendCopy(nil, far.Headers, p.mark, topics.Copy{Due: ms(farMs), Timestamp: testNow}, nil)
+		r.Headers, _ = topics.AppendCopy(nil, far.Headers, p.Mark, topics.Copy{Due: ms(farMs), Timestamp: testNow}, nil)
 		return r
 	}
 	l.read(t, p, testNow, far, copyAt(1))

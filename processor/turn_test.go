@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/processor/internal/answers"
+	"github.com/duewheel/duewheel/processor/internal/wiretap"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/producer"
@@ -26,7 +27,7 @@ import (
 var someone = kafka.Member{ID: "someone", Generation: 7}
 
 // readyTurn is a turn that delivers one record, with a producer that has just been started.
-func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn.Turn {
+func readyTurn(t *testing.T, l *lane, w *wiretap.Tap, rs ...*kgo.Record) *turn.Turn {
 	t.Helper()
 	for _, name := range []string{"orders", testTopic, testTopic + ".dead"} {
 		l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
@@ -38,7 +39,7 @@ func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn.Turn 
 }
 
 // turnOf is a turn with what is due of records that a partition reads.
-func (l *lane) turnOf(t *testing.T, w *wiretap, p *partition, rs ...*kgo.Record) *turn.Turn {
+func (l *lane) turnOf(t *testing.T, w *wiretap.Tap, p *partition, rs ...*kgo.Record) *turn.Turn {
 	t.Helper()
 	l.read(t, p, testNow, rs...)
 	pt := p.take(testNow, nil, 1000, anyBytes)
@@ -56,7 +57,7 @@ func (l *lane) turnOf(t *testing.T, w *wiretap, p *partition, rs ...*kgo.Record)
 	if err := tn.Producer.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.take()
+	w.Take()
 	return tn
 }
 
@@ -66,7 +67,7 @@ func TestTurnOrder(t *testing.T) {
 	tn := readyTurn(t, l, w)
 	tn.Run(t.Context())
 	equal(t, "outcome", tn.Outcome, turn.Done)
-	equals(t, "requests", w.take(), []string{"TxnOffsetCommit", "Produce", "EndTxn commit=true"})
+	equals(t, "requests", w.Take(), []string{"TxnOffsetCommit", "Produce", "EndTxn commit=true"})
 }
 
 // Only what is known not to have happened is tried again; everything else is unknown (design
@@ -74,37 +75,37 @@ func TestTurnOrder(t *testing.T) {
 func TestTurnOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		break_  func(w *wiretap)
+		break_  func(w *wiretap.Tap)
 		want    turn.Outcome
 		renewed bool
 	}{
-		{"EndTxn is not answered", func(w *wiretap) { w.cut(kmsg.EndTxn) }, turn.Unknown, false},
-		{"EndTxn is answered by an error", func(w *wiretap) {
-			w.answer(kmsg.EndTxn, func(req kmsg.Request) (kmsg.Response, error) {
+		{"EndTxn is not answered", func(w *wiretap.Tap) { w.Cut(kmsg.EndTxn) }, turn.Unknown, false},
+		{"EndTxn is answered by an error", func(w *wiretap.Tap) {
+			w.Answer(kmsg.EndTxn, func(req kmsg.Request) (kmsg.Response, error) {
 				resp := req.ResponseKind().(*kmsg.EndTxnResponse)
 				resp.ErrorCode = kerr.InvalidTxnState.Code
 				return resp, nil
 			})
 		}, turn.Unknown, false},
-		{"EndTxn is answered: fenced", func(w *wiretap) {
-			w.answer(kmsg.EndTxn, func(req kmsg.Request) (kmsg.Response, error) {
+		{"EndTxn is answered: fenced", func(w *wiretap.Tap) {
+			w.Answer(kmsg.EndTxn, func(req kmsg.Request) (kmsg.Response, error) {
 				resp := req.ResponseKind().(*kmsg.EndTxnResponse)
 				resp.ErrorCode = kerr.ProducerFenced.Code
 				return resp, nil
 			})
 		}, turn.Unknown, false},
-		{"TxnOffsetCommit is not answered", func(w *wiretap) { w.cut(kmsg.TxnOffsetCommit) }, turn.Unknown, false},
-		{"TxnOffsetCommit is refused by a rebalance", func(w *wiretap) {
-			w.answer(kmsg.TxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error) {
+		{"TxnOffsetCommit is not answered", func(w *wiretap.Tap) { w.Cut(kmsg.TxnOffsetCommit) }, turn.Unknown, false},
+		{"TxnOffsetCommit is refused by a rebalance", func(w *wiretap.Tap) {
+			w.Answer(kmsg.TxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error) {
 				return answers.Commit(req, kerr.IllegalGeneration.Code), nil
 			})
 		}, turn.Aborted, true},
-		{"TxnOffsetCommit is refused: fenced", func(w *wiretap) {
-			w.answer(kmsg.TxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error) {
+		{"TxnOffsetCommit is refused: fenced", func(w *wiretap.Tap) {
+			w.Answer(kmsg.TxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error) {
 				return answers.Commit(req, kerr.ProducerFenced.Code), nil
 			})
 		}, turn.Unknown, false},
-		{"a record is refused", func(w *wiretap) { refuseRecords(w, kerr.InvalidRecord) }, turn.Aborted, true},
+		{"a record is refused", func(w *wiretap.Tap) { refuseRecords(w, kerr.InvalidRecord) }, turn.Aborted, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t)
@@ -118,27 +119,27 @@ func TestTurnOutcomes(t *testing.T) {
 			if tn.Err == nil {
 				t.Error("no error says why")
 			}
-			seen := w.take()
-			equal(t, "renewed", tn.Producer.Client() != before && len(only(seen, "InitProducerID me-0")) > 0, c.renewed)
+			seen := w.Take()
+			equal(t, "renewed", tn.Producer.Client() != before && len(wiretap.Only(seen, "InitProducerID me-0")) > 0, c.renewed)
 			if c.renewed {
-				equals(t, "decisions", only(seen, "EndTxn commit=true"), nil)
+				equals(t, "decisions", wiretap.Only(seen, "EndTxn commit=true"), nil)
 			}
 		})
 	}
 }
 
 // refuseRecords makes the broker refuse what is produced.
-func refuseRecords(w *wiretap, why *kerr.Error) {
-	w.refuse("bills", why, why)
+func refuseRecords(w *wiretap.Tap, why *kerr.Error) {
+	refuse(w, "bills", why, why)
 }
 
 // acknowledgedAt is the offset that a broker acknowledges which refuses records of another topic.
 const acknowledgedAt = int64(7)
 
 // refuse makes the broker refuse what is produced to a topic, and the rest for another reason, or acknowledge it.
-func (w *wiretap) refuse(topic string, why, others *kerr.Error) {
-	id := w.c.TopicInfo(topic).TopicID
-	w.answer(kmsg.Produce, func(kreq kmsg.Request) (kmsg.Response, error) {
+func refuse(w *wiretap.Tap, topic string, why, others *kerr.Error) {
+	id := w.C.TopicInfo(topic).TopicID
+	w.Answer(kmsg.Produce, func(kreq kmsg.Request) (kmsg.Response, error) {
 		req := kreq.(*kmsg.ProduceRequest)
 		resp := req.ResponseKind().(*kmsg.ProduceResponse)
 		for _, t := range req.Topics {
@@ -374,7 +375,7 @@ func TestTurnWithoutRecords(t *testing.T) {
 	tn.Run(t.Context())
 	equal(t, "outcome", tn.Outcome, turn.Done)
 	equal(t, "parts held up", len(tn.Held), 1)
-	equals(t, "requests", w.take(), []string{"OffsetCommit"})
+	equals(t, "requests", w.Take(), []string{"OffsetCommit"})
 }
 
 // What is refused above W takes a resolve record along to the delay topic, and the checkpoint
@@ -416,7 +417,7 @@ func TestRefusedRecordsKeepTheClient(t *testing.T) {
 			l.targets.Of([]byte("bills")).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
 			tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow, "bills"))
 			before := tn.Producer.Client()
-			w.refuse("bills", c.bills, kerr.InvalidRecord)
+			refuse(w, "bills", c.bills, kerr.InvalidRecord)
 			tn.Run(t.Context())
 			equal(t, "outcome", tn.Outcome, turn.Aborted)
 			equal(t, "kept", tn.Producer.Client() == before, c.kept)
@@ -431,8 +432,8 @@ func TestTurnAtLeastOnce(t *testing.T) {
 	refuseRecords(w, kerr.InvalidRecord)
 	tn.Run(t.Context())
 	equal(t, "outcome", tn.Outcome, turn.Aborted)
-	equals(t, "commits", only(w.take(), "OffsetCommit", "TxnOffsetCommit", "EndTxn"), nil)
-	w.answer(kmsg.Produce, nil)
+	equals(t, "commits", wiretap.Only(w.Take(), "OffsetCommit", "TxnOffsetCommit", "EndTxn"), nil)
+	w.Answer(kmsg.Produce, nil)
 	p := partitionOf(tn.Parts[0])
 	l.turnDecided(t.Context(), tn)
 	if pt := p.prepareCommit(); pt != nil && pt.To.Watermark.Due > 0 {
@@ -452,7 +453,7 @@ func TestAppendedInATurnThatWasGivenUp(t *testing.T) {
 	l, w := testCluster(t, func(c *Config) { c.Guarantee, c.Routes = AtLeastOnce, []topics.Route{testRoute(true)} })
 	l.targets.Of([]byte("bills")).State.Store(&targets.State{Status: targets.Troubled, Why: "in trouble"})
 	tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow, "bills"))
-	w.refuse("orders", kerr.InvalidRecord, nil)
+	refuse(w, "orders", kerr.InvalidRecord, nil)
 	tn.Run(t.Context())
 	equal(t, "outcome", tn.Outcome, turn.Aborted)
 	p := partitionOf(tn.Parts[0])

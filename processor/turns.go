@@ -139,6 +139,3 @@ func (ts *turns) pause(ps []*partition) time.Duration {
 	}
 	return min(pause, max(due, ts.pace.left(time.Now()), leastPause))
 }
-
-// leastPause keeps a lane from spinning while something is due that cannot be tried yet.
-const leastPause = 200 * time.Microsecond

@@ -60,12 +60,6 @@ func tellMissed(p *partition) {
 	}
 }
 
-// endIsFresh reports whether the end of the log was asked for a moment ago. Where the brokers, or the way to them, are so slow that no answer is that young, it
-// is the last one; a process that was frozen asks once more.
-func (p *partition) endIsFresh() bool {
-	return time.Since(p.endAsked) <= max(freshEnd, 2*p.endSlow)
-}
-
 const syncInterval = 5 * time.Second
 
 // tidy does what need not be done at every step.

@@ -19,6 +19,10 @@ type Marks struct {
 	Leaving   bool             // it waits for its checkpoint, to be read again
 }
 
+// End is up to where a catch-up must read: the later of the last stable offset and the end of what
+// records of ours there may be (design rule 2).
+func (m Marks) End(stable int64) int64 { return max(stable, m.OwnEnd) }
+
 // Marks returns where it stands.
 func (m *marks) Marks() Marks {
 	return Marks{Committed: m.committed, Done: m.done, Judge: m.judge, Start: m.start, Position: m.position, OwnEnd: m.ownEnd, Leaving: m.leaving}
