@@ -114,8 +114,8 @@ func (p *partition) nextDue() (int64, bool) {
 	return p.Next()
 }
 
-// holds reports whether something is pending in it that may be delivered although the log has lost it: what waits, what is late, and what is to be tried again. What a turn
-// has a queue does not count.
+// holds reports whether something is pending in a partition that may be delivered although the log has lost it: what waits, what is late, and what is to be tried
+// again. A queue does not count as pending what a turn has, so that is asked for beside it.
 func holds(p *partition) bool {
 	return p.Pending() > 0 || len(p.Repeated()) > 0 || p.Ordered() && p.Undecided() > 0
 }
