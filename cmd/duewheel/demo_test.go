@@ -19,7 +19,7 @@ func TestDemo(t *testing.T) {
 	}()
 	out.await(t,
 		`demo: broker 127\.0\.0\.1:\d+, two replicas`, ` produce -b 127\.0\.0\.1:`, `kcat -P -b 127\.0\.0\.1:`, `\n +\d+s  asked \d+, pending `,
-		`WHAT COMES  \d+ .*orders.*billing\.invoices.*billing\.reminders\n  overdue +\d+`, `\n  in 2 s +\d+  `,
+		`WHAT COMES  \d+ .*orders.*billing\.invoices.*billing\.reminders\n  overdue +\d+`, `\n  in 2 s +\d+`, `\n  in (2 s|5 s|15 s|2 min|a day) +[1-9][\d,]*  \S`,
 		`reminder-1 is asked for`, `reminder-1 was cancelled by its id, and never came`,
 		`wages-1 is dead-lettered: target_not_allowed: the route delay-requests does not allow the target payroll`,
 		`order-1 is processed at the third attempt, \d+\.\d s after the first`,
