@@ -308,7 +308,7 @@ func TestRefusingTargetIsBlamed(t *testing.T) {
 	target.State.Store(&targets.State{Status: targets.Ready})
 	refuse := func() *pending.Item {
 		it := &pending.Item{}
-		l.selection.suspect(l.order, &turn.Turn{Env: l.turnEnv(), Rejected: &turn.Rejection{Err: kerr.InvalidRecord, Items: []*pending.Item{it}, Alone: &turn.Output{Kind: turn.OutDelivered, Target: target}}})
+		l.selection.search.suspect(l.order, &turn.Turn{Env: l.turnEnv(), Rejected: &turn.Rejection{Err: kerr.InvalidRecord, Items: []*pending.Item{it}, Alone: &turn.Output{Kind: turn.OutDelivered, Target: target}}})
 		return it
 	}
 	for range 3 {

@@ -15,12 +15,6 @@ import (
 // other copy.
 type beheading struct{ *lane }
 
-// begin pauses the reader, and has the log's start asked for.
-func (l beheading) begin(p *partition) {
-	p.beheaded, p.endAsked, p.loss = time.Now(), time.Time{}, nil
-	l.balancedAt, l.tidiedAt = time.Time{}, time.Time{} // it is paused before the next poll
-}
-
 // heard has that go on at once which waits for where a log begins.
 func (l beheading) heard() {
 	if slices.ContainsFunc(l.order, func(p *partition) bool { return !p.beheaded.IsZero() }) {

@@ -315,3 +315,13 @@ func randomName() string { return strings.ToLower(rand.Text()[:10]) }
 // emptyTimeout is the transaction timeout of an id that will have no record in what it begins. It is one
 // that every broker grants, so that this works where transaction_timeout is of no other use.
 func (c *Config) emptyTimeout() time.Duration { return min(c.TransactionTimeout, 30*time.Second) }
+
+// The memory budget is shared out: half for near records, a quarter for the store, the rest for
+// fetches that have not been taken in and for turns.
+func (c *Config) nearBudget() int64 { return c.MemoryBudget / 2 }
+
+func (c *Config) storeBudget() int64 { return c.MemoryBudget / 4 }
+
+func (c *Config) fetchBytes() int32 {
+	return int32(min(max(c.MemoryBudget/int64(16*c.Lanes), 1<<20), 16<<20))
+}

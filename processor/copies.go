@@ -29,25 +29,32 @@ const (
 	copiesBytes = 1 << 20
 )
 
-// copies makes a part of an excerpt that waits, if there is nothing else to do for its partition, and the last turn has
-// taken all that was due; or if it has waited for some time.
-func (ts *turns) copies(ps []*partition, now int64) *turn.Part {
-	x := ts.excerpt
-	if x == nil || ts.quota.Lasts() {
+// copies is what is carried in a lane's turns: an excerpt of a log after the other, as a carrier hands them over. It belongs to the lane.
+type copies struct {
+	*kit
+	selection *selection
+	excerpt   *excerpt // that waits, or is in a turn; nil: there is none
+}
+
+// part makes a part of an excerpt that waits, if there is nothing else to do for its partition, and the last turn has
+// taken all that was due (not full); or if it has waited for some time.
+func (cs *copies) part(ps []*partition, now int64, full bool) *turn.Part {
+	x := cs.excerpt
+	if x == nil || cs.quota.Lasts() {
 		return nil
 	}
 	p := x.here(ps)
 	if !(pending.Carrying{Partition: p.Partition}).May() {
-		ts.copied(x.Excerpt, retention.Copied{Err: errNotNow})
+		cs.answer(x.Excerpt, retention.Copied{Err: errNotNow})
 		return nil
 	}
-	if (ts.full || p.wants(now) > 0) && !(x.waited && x.overdue()) {
+	if (full || p.wants(now) > 0) && !(x.waited && x.overdue()) {
 		x.waited = true
 		return nil
 	}
 	c, carrying := &turn.Copies{Of: x.Excerpt}, pending.Carrying{Partition: p.Partition}
 	for _, r := range x.Records {
-		if len(c.List) >= min(x.Most, ts.selection.batch.records) || c.Done.Bytes >= min(copiesBytes, ts.selection.batch.bytes) {
+		if len(c.List) >= min(x.Most, cs.selection.batch.records) || c.Done.Bytes >= min(copiesBytes, cs.selection.batch.bytes) {
 			break
 		}
 		c.Done.Read++
@@ -57,7 +64,7 @@ func (ts *turns) copies(ps []*partition, now int64) *turn.Part {
 		}
 	}
 	if len(c.List) == 0 {
-		ts.copied(x.Excerpt, c.Done)
+		cs.answer(x.Excerpt, c.Done)
 		return nil
 	}
 	pt := p.part(carrying.Take(c.Made()))
@@ -67,16 +74,16 @@ func (ts *turns) copies(ps []*partition, now int64) *turn.Part {
 }
 
 // take takes an excerpt over from the carrier, or answers what it asks.
-func (ts *turns) take(from *retention.Excerpt, ps []*partition) {
+func (cs *copies) take(from *retention.Excerpt, ps []*partition) {
 	x := &excerpt{Excerpt: from, since: time.Now()}
-	ts.excerpt = x
+	cs.excerpt = x
 	if x.Records != nil {
 		return
 	}
 	if p := x.here(ps); p != nil {
-		ts.copied(x.Excerpt, retention.Copied{Wanted: pending.Carrying{Partition: p.Partition}.Wanted(x.From, x.UpTo, x.Most)})
+		cs.answer(x.Excerpt, retention.Copied{Wanted: pending.Carrying{Partition: p.Partition}.Wanted(x.From, x.UpTo, x.Most)})
 	} else {
-		ts.copied(x.Excerpt, retention.Copied{Err: errNotNow})
+		cs.answer(x.Excerpt, retention.Copied{Err: errNotNow})
 	}
 }
 
@@ -89,23 +96,23 @@ func (x *excerpt) here(ps []*partition) *partition {
 }
 
 // giveBack gives an excerpt back to the carrier whose partition is not live here, also while there are no turns: it has others to carry.
-func (ts *turns) giveBack(ps []*partition) {
-	if x := ts.excerpt; x != nil && x.here(ps) == nil {
-		ts.copied(x.Excerpt, retention.Copied{Err: errNotNow})
+func (cs *copies) giveBack(ps []*partition) {
+	if x := cs.excerpt; x != nil && x.here(ps) == nil {
+		cs.answer(x.Excerpt, retention.Copied{Err: errNotNow})
 	}
 }
 
 // overdue reports whether it has given way to what is due for long enough.
 func (x *excerpt) overdue() bool { return x != nil && time.Since(x.since) >= copiesPatience }
 
-// copied tells the carrier what became of the excerpt.
-func (ts *turns) copied(x *retention.Excerpt, what retention.Copied) {
-	ts.excerpt = nil
+// answer tells the carrier what became of the excerpt.
+func (cs *copies) answer(x *retention.Excerpt, what retention.Copied) {
+	cs.excerpt = nil
 	x.Answer <- what
 }
 
-// concludeCopies takes in what became of the copies of a turn.
-func (ts *turns) concludeCopies(t *turn.Turn) {
+// conclude takes in what became of the copies of a turn.
+func (cs *copies) conclude(t *turn.Turn) {
 	for _, pt := range t.Parts {
 		if pt.Copies == nil {
 			continue
@@ -116,15 +123,15 @@ func (ts *turns) concludeCopies(t *turn.Turn) {
 		happened := tried && t.Outcome == turn.Done && t.Refused[pt] == nil
 		switch carrying := (pending.Carrying{Partition: p.Partition}); {
 		case tried && t.Outcome == turn.Unknown: // it starts over
-		case happened, tried && ts.cfg.Guarantee == AtLeastOnce && t.Settled:
+		case happened, tried && cs.cfg.Guarantee == AtLeastOnce && t.Settled:
 			carrying.Done(t.OwnEnds[pt])
-		case tried && ts.cfg.Guarantee == AtLeastOnce && t.Err != nil:
+		case tried && cs.cfg.Guarantee == AtLeastOnce && t.Err != nil:
 			p.unsureSince = time.Now() // some may be appended yet
 		default:
 			carrying.Done(0)
 		}
 		if happened {
-			ts.copied(c.Of, c.Done)
+			cs.answer(c.Of, c.Done)
 			continue
 		}
 		what := retention.Copied{Err: cmp.Or(t.Err, errNotNow)}
@@ -134,7 +141,7 @@ func (ts *turns) concludeCopies(t *turn.Turn) {
 		if t.CopyRefused != nil {
 			what = retention.Copied{Err: t.CopyRefused, Refused: &c.List[0].From.Offset}
 		}
-		ts.copied(c.Of, what)
+		cs.answer(c.Of, what)
 	}
 }
 

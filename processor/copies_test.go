@@ -51,7 +51,7 @@ func newCopyist(t *testing.T, tune ...func(*Config)) *copyist {
 // excerpt hands the log to the lane.
 func (c *copyist) excerpt(most int) *excerpt {
 	x := &excerpt{Excerpt: &retention.Excerpt{TP: c.p.tp, ID: c.p.id, Records: c.log, Most: most, Answer: make(chan retention.Copied, 1)}, since: time.Now()}
-	c.l.turns.excerpt = x
+	c.l.turns.copies.excerpt = x
 	return x
 }
 
@@ -73,7 +73,7 @@ func (c *copyist) overdue(x *excerpt) { x.since, x.waited = time.Now().Add(-copi
 // turn has the copies that wait carried out in a turn, with other parts of it.
 func (c *copyist) turn(others ...*turn.Part) *turn.Turn {
 	c.t.Helper()
-	pt := c.l.turns.copies(c.l.order, testNow)
+	pt := c.l.turns.copies.part(c.l.order, testNow, c.l.turns.full)
 	if pt == nil {
 		c.t.Fatal("nothing is carried")
 	}
@@ -146,11 +146,11 @@ func TestCopiesGiveWay(t *testing.T) {
 	c := newCopyist(t)
 	x := c.excerpt(2)
 	c.l.read(t, c.p, testNow, req(4, testNow, "orders"))
-	if pt := c.l.turns.copies(c.l.order, testNow); pt != nil {
+	if pt := c.l.turns.copies.part(c.l.order, testNow, c.l.turns.full); pt != nil {
 		t.Error("something is due, and copies are made")
 	}
 	c.overdue(x)
-	pt := c.l.turns.copies(c.l.order, testNow)
+	pt := c.l.turns.copies.part(c.l.order, testNow, c.l.turns.full)
 	if pt == nil || len(pt.Copies.List) != 2 {
 		t.Fatalf("%+v", pt)
 	}
@@ -158,7 +158,7 @@ func TestCopiesGiveWay(t *testing.T) {
 	if _, is := c.p.nextDue(); is {
 		t.Error("the lane waits for what it does not deliver")
 	}
-	c.l.turns.concludeCopies(&turn.Turn{Env: c.l.turnEnv(), Parts: []*turn.Part{pt}, Tried: []*turn.Part{pt}, Outcome: turn.Aborted, Err: kerr.RebalanceInProgress})
+	c.l.turns.copies.conclude(&turn.Turn{Env: c.l.turnEnv(), Parts: []*turn.Part{pt}, Tried: []*turn.Part{pt}, Outcome: turn.Aborted, Err: kerr.RebalanceInProgress})
 	equal(t, "what is due then", c.p.wants(testNow), 1)
 	if got := x.answered(t); !errors.Is(got.Err, kerr.RebalanceInProgress) || got.Refused != nil {
 		t.Errorf("%+v", got)
@@ -168,7 +168,7 @@ func TestCopiesGiveWay(t *testing.T) {
 	}
 	c.excerpt(2)
 	c.l.turns.full = true
-	equal(t, "the turn before was full", c.l.turns.copies(c.l.order, testNow) == nil, true)
+	equal(t, "the turn before was full", c.l.turns.copies.part(c.l.order, testNow, c.l.turns.full) == nil, true)
 	c.l.turns.full = false
 	x = c.excerpt(2)
 	c.overdue(x)
@@ -181,7 +181,7 @@ func TestCopiesGiveWay(t *testing.T) {
 	}
 	x = c.excerpt(2)
 	c.p.Leave()
-	equal(t, "it is about to be read again", c.l.turns.copies(c.l.order, testNow) == nil, true)
+	equal(t, "it is about to be read again", c.l.turns.copies.part(c.l.order, testNow, c.l.turns.full) == nil, true)
 	if got := x.answered(t); got.Err != errNotNow {
 		t.Errorf("%+v", got)
 	}
@@ -223,8 +223,8 @@ func TestCopiesAfterAQuota(t *testing.T) {
 	x := c.excerpt(2)
 	c.l.read(t, c.p, testNow, req(4, testNow, "orders"))
 	x.since = time.Now().Add(-copiesPatience) // the quota lasted
-	equal(t, "before what is due", c.l.turns.copies(c.l.order, testNow) == nil, true)
-	equal(t, "after that", c.l.turns.copies(c.l.order, testNow) != nil, true)
+	equal(t, "before what is due", c.l.turns.copies.part(c.l.order, testNow, c.l.turns.full) == nil, true)
+	equal(t, "after that", c.l.turns.copies.part(c.l.order, testNow, c.l.turns.full) != nil, true)
 }
 
 // Copies are as many as a turn takes that does not take long, and count as what it has brought to the brokers.
@@ -290,7 +290,7 @@ func TestCopiesRefused(t *testing.T) {
 	c.conclude(tn)
 	equal(t, "outcome", tn.Outcome, turn.Aborted)
 	equal(t, "blamed", len(tn.Blamed), 0)
-	equal(t, "narrowing", c.l.selection.narrowing, false)
+	equal(t, "narrowing", c.l.selection.search.narrowing, false)
 	got := x.answered(t)
 	if !errors.Is(got.Err, kerr.InvalidRecord) || got.Refused == nil || *got.Refused != 0 {
 		t.Errorf("%+v", got)

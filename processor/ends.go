@@ -164,3 +164,24 @@ func (p *partition) needed() int64 {
 	}
 	return p.Marks().Committed.LowWater
 }
+
+// watchLog looks whether a partition can be read up to the end of its log. room: the lane reads, and does not wait for its store.
+func watchLog(p *partition, lasting time.Duration, room bool) {
+	if !p.opened() || p.phase == PhaseStopped {
+		return
+	}
+	position := p.Marks().Position
+	p.open.read(position)
+	p.open.tell(p.log, p.tp, lasting)
+	p.stall.look(position, room && p.live() && !p.paused && p.unread.Why(0) == nil && position < p.open.at)
+	p.stall.tell(p.log, lasting)
+}
+
+// endEvery is how often a live partition is asked for the end of its log: more often while something is not as it is mostly, within reason.
+func endEvery(p *partition, lasting time.Duration) time.Duration {
+	const every, least = 10 * time.Second, time.Second
+	if p.open.behind > 0 || p.stall.suspected(lasting) {
+		return min(every, max(lasting, least))
+	}
+	return every
+}

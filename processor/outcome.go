@@ -24,7 +24,7 @@ func (ts *turns) conclude(ctx context.Context, ps []*partition, t *turn.Turn, st
 	ts.events.turn(t)
 	ts.blame(t)
 	if t.Narrows || t.Rejected != nil {
-		ts.selection.lost.add(time.Since(t.Began))
+		ts.selection.search.lost.add(time.Since(t.Began))
 	}
 	for _, pt := range t.Parts {
 		partitionOf(pt).End()
@@ -49,7 +49,7 @@ func (ts *turns) conclude(ctx context.Context, ps []*partition, t *turn.Turn, st
 	if t.Plain && t.Outcome != turn.Unknown {
 		ts.putBack(t)
 	}
-	ts.concludeCopies(t)
+	ts.copies.conclude(t)
 	ts.full = t.Full
 	if !goesOn {
 		ts.release(ps, false, stay)
@@ -88,7 +88,7 @@ func (ts *turns) givenUp(ctx context.Context, ps []*partition, t *turn.Turn) {
 		ts.selection.resize(t)
 	}
 	if t.Rejected != nil {
-		ts.selection.suspect(ps, t)
+		ts.selection.search.suspect(ps, t)
 	}
 	level := slog.LevelWarn
 	switch {

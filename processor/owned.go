@@ -120,6 +120,9 @@ func holds(p *partition) bool {
 	return p.Pending() > 0 || len(p.Repeated()) > 0 || p.Ordered() && p.Undecided() > 0
 }
 
+// behead has the log's start asked for of a partition whose reader is told that the log has nothing where it is.
+func (p *partition) behead() { p.beheaded, p.endAsked, p.loss = time.Now(), time.Time{}, nil }
+
 func (p *partition) live() bool { return p.phase == PhaseLive }
 
 // opened reports whether it is known what is pending in it.
@@ -143,4 +146,26 @@ type topicCounters struct {
 	lateOnArrival atomic.Int64
 	requested     *histogram.Histogram // delays, as they are asked for
 	carried       atomic.Int64
+}
+
+// prepareCommit makes a part without records: a checkpoint that has moved on.
+func (p *partition) prepareCommit() *turn.Part { return p.part(p.Checkpoint()) }
+
+// stoppedRetry is how often a stopped partition looks whether a person has decided.
+const stoppedRetry = 30 * time.Second
+
+// stop makes a partition wait that its coordinator refuses, so that the others go on without it. It
+// starts over now and then, to see whether that has been mended.
+func (p *partition) stop(why error, es events) {
+	p.phase, p.err, p.since = PhaseStopped, why, time.Now()
+	p.log.Error("partition is stopped", "error", why, "looks_again_in", stoppedRetry)
+	es.tell(Event{Kind: EventStopped, Error: why.Error()}, p.tp)
+}
+
+// wasWritten notes that a checkpoint has been committed.
+func (p *partition) wasWritten(now time.Time) {
+	if p.writing.logged {
+		p.log.Info("the checkpoint is written again", "after", p.writing.overdue().Round(time.Second))
+	}
+	p.writing = writing{at: now, tried: now}
 }

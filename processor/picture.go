@@ -7,25 +7,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor/local"
-	"github.com/duewheel/duewheel/processor/picture"
 )
-
-// Phase is where a partition stands between being assigned and being given up.
-type Phase = picture.Phase
-
-// The phases.
-const (
-	PhaseRestoring = picture.Restoring
-	PhaseCatchUp   = picture.CatchUp
-	PhaseLive      = picture.Live
-	PhaseStopped   = picture.Stopped
-)
-
-// PartitionStats is what is known of one assigned partition.
-type PartitionStats = picture.Partition
-
-// AgendaEntry says how many pending records are due within a time from now.
-type AgendaEntry = picture.AgendaEntry
 
 // agendaWithin is what the agenda in Stats looks ahead.
 var agendaWithin = []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
@@ -150,16 +132,4 @@ func (p *partition) waits(due bool) time.Duration {
 		p.waitsSince = now
 	}
 	return now.Sub(p.waitsSince)
-}
-
-// pictures are those of the partitions that the process has. What carriers say of those that are being restored they cannot say themselves.
-func (p *Processor) pictures() []PartitionStats {
-	all := p.assigned.All()
-	for i := range all {
-		if s := &all[i]; s.Phase == PhaseRestoring {
-			s.CarryBehind = p.counters.topics[s.Topic].Behind.Of(s.Partition)
-			s.Error = s.CarryBehind
-		}
-	}
-	return all
 }

@@ -64,17 +64,9 @@ func New(cfg Config) (*Processor, error) {
 		p.standbys = standby.New(p.standby())
 	}
 	for n := range cfg.Lanes {
-		p.lanes = append(p.lanes, newLane(p, n))
+		p.lanes = append(p.lanes, newLane(&p.shared, n))
 	}
 	return p, nil
-}
-
-// The memory budget is shared out: half for near records, a quarter for the store, the rest for
-// fetches that have not been taken in and for turns.
-func (c *Config) nearBudget() int64  { return c.MemoryBudget / 2 }
-func (c *Config) storeBudget() int64 { return c.MemoryBudget / 4 }
-func (c *Config) fetchBytes() int32 {
-	return int32(min(max(c.MemoryBudget/int64(16*c.Lanes), 1<<20), 16<<20))
 }
 
 // HeapLimit is what a program that has little besides a Processor tells the collector (debug.SetMemoryLimit), in bytes: with it the process takes
@@ -143,7 +135,7 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 		p.store.Close()
 		ended <- err
 	}()
-	return p.watchdog(ctx, ended)
+	return p.watchdog().wait(ctx, ended)
 }
 
 // watch starts what looks after the world around the lanes, until ctx ends.
@@ -199,6 +191,9 @@ func (p *Processor) bound(ctx context.Context) (ended func()) {
 	})
 	return giveUp
 }
+
+// watchdog looks after the processor's lanes.
+func (p *Processor) watchdog() watchdog { return watchdog{&p.cfg, p.lanes} }
 
 // waits reports whether a lane is not in the group, and the group has not said why.
 func (p *Processor) waits() bool {

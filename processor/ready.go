@@ -4,6 +4,9 @@ import (
 	"time"
 )
 
+// Alive reports whether every lane has taken a step lately.
+func (p *Processor) Alive() bool { return p.watchdog().alive() }
+
 // sharedOut is for how long a new member may have no partition before it is known that there is none for it: some heartbeats, by which the others learn that
 // they are to give some up. With the consumer protocol the broker says how often those are, every 5 s by default.
 func (c *Config) sharedOut() time.Duration {

@@ -18,8 +18,7 @@ type selection struct {
 	brisk     brisk                 // how much of that while others join it
 	resizedAt time.Time             // when it was last said that turns are made smaller
 	served    int                   // how often partitions were asked for what is due
-	narrowing bool                  // there may be suspects (suspect.go)
-	lost      lost                  // time, to the search for those to blame
+	search    search                // for the records that make turns fail
 	room      batch                 // what is left of the turn that is rendered ahead, for those that join it
 	joinedAt  time.Time             // when something last did
 	due       []*partition          // scratch
@@ -29,7 +28,7 @@ type selection struct {
 }
 
 func newSelection(k *kit) selection {
-	s := selection{kit: k}
+	s := selection{kit: k, search: search{targets: k.targets}}
 	s.batch, s.brisk = s.most(), 1
 	return s
 }
@@ -46,7 +45,11 @@ func (s *selection) records(ps []*partition, now int64) (parts []*turn.Part, ful
 	if s.quota.Lasts() {
 		return nil, false
 	}
-	if parts = s.narrow(ps, now); len(parts) > 0 {
+	if trials := s.search.narrow(ps, now); len(trials) > 0 {
+		s.served++
+		for _, t := range trials {
+			parts = s.serve(parts, t.of.takeRepeat(t.records))
+		}
 		return parts, false
 	}
 	parts, _, full = s.share(ps, now, s.batch)
@@ -58,7 +61,7 @@ func (s *selection) records(ps []*partition, now int64) (parts []*turn.Part, ful
 func (s *selection) ahead(ps []*partition, now int64) (parts []*turn.Part, full bool) {
 	long, aside := s.which(ps, func(p *partition) bool { return p.more }), s.batch.times(joinShare)
 	joined := len(long) < len(ps) || slices.ContainsFunc(ps, severalDue)
-	if s.room = (batch{}); s.narrowing || s.quota.Lasts() || len(long) == 0 || !joined || aside.records == 0 {
+	if s.room = (batch{}); s.search.narrowing || s.quota.Lasts() || len(long) == 0 || !joined || aside.records == 0 {
 		return s.records(ps, now)
 	}
 	most := batch{s.batch.records - aside.records, s.batch.bytes - aside.bytes}
@@ -78,7 +81,7 @@ func severalDue(p *partition) bool {
 // join takes what is due of those that are in no turn, and of other targets of those that are in the one that is rendered ahead, up to what that
 // has left.
 func (s *selection) join(ps []*partition, now int64) (parts []*turn.Part, full bool) {
-	if s.narrowing || s.room.records <= 0 || s.room.bytes <= 0 {
+	if s.search.narrowing || s.room.records <= 0 || s.room.bytes <= 0 {
 		return nil, false
 	}
 	parts, left, full := s.share(s.which(ps, func(p *partition) bool { return p.opened() && p.Undecided() == 0 }), now, s.room)

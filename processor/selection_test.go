@@ -73,7 +73,7 @@ func TestOthersJoinWhatIsRenderedAhead(t *testing.T) {
 	turn("ahead, when none has joined of late", ahead, full, map[*partition]int{hot: batch - batch/16}, true)
 
 	due(l.order[0], 1)
-	s.narrowing = true
+	s.search.narrowing = true
 	joining, full = s.join(l.order, testNow)
 	turn("joining suspects", joining, full, map[*partition]int{}, false)
 }

@@ -17,9 +17,6 @@ type stall struct {
 	told   bool // the log tells of it
 }
 
-// stallStep is what one look adds at most: a lane that was kept by something else, or a process that was frozen, has not asked for anything.
-const stallStep = time.Second
-
 // look takes in the position, and whether the log is known to go on behind it and the reader asks for that.
 func (s *stall) look(position int64, asks bool) {
 	now := time.Now()
@@ -65,23 +62,5 @@ func (s *stall) tell(log *slog.Logger, lasting time.Duration) {
 	s.told = !s.told
 }
 
-// watchLog looks whether a partition can be read up to the end of its log. room: the lane reads, and does not wait for its store.
-func watchLog(p *partition, lasting time.Duration, room bool) {
-	if !p.opened() || p.phase == PhaseStopped {
-		return
-	}
-	position := p.Marks().Position
-	p.open.read(position)
-	p.open.tell(p.log, p.tp, lasting)
-	p.stall.look(position, room && p.live() && !p.paused && p.unread.Why(0) == nil && position < p.open.at)
-	p.stall.tell(p.log, lasting)
-}
-
-// endEvery is how often a live partition is asked for the end of its log: more often while something is not as it is mostly, within reason.
-func endEvery(p *partition, lasting time.Duration) time.Duration {
-	const every, least = 10 * time.Second, time.Second
-	if p.open.behind > 0 || p.stall.suspected(lasting) {
-		return min(every, max(lasting, least))
-	}
-	return every
-}
+// stallStep is what one look adds at most: a lane that was kept by something else, or a process that was frozen, has not asked for anything.
+const stallStep = time.Second

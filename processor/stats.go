@@ -138,3 +138,15 @@ func (p *Processor) outside() (why []string) {
 	}
 	return why
 }
+
+// pictures are those of the partitions that the process has. What carriers say of those that are being restored they cannot say themselves.
+func (p *Processor) pictures() []PartitionStats {
+	all := p.assigned.All()
+	for i := range all {
+		if s := &all[i]; s.Phase == PhaseRestoring {
+			s.CarryBehind = p.counters.topics[s.Topic].Behind.Of(s.Partition)
+			s.Error = s.CarryBehind
+		}
+	}
+	return all
+}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/processor/turn"
 )
 
@@ -31,6 +32,20 @@ const (
 	lostShare = 4
 )
 
+// search is the search for the records that make turns fail. It belongs to the lane.
+type search struct {
+	targets   *targets.Table
+	narrowing bool         // there may be suspects
+	lost      lost         // time, to the search
+	ready     []*partition // scratch: those that have suspects which can be tried now
+}
+
+// trial is what a turn takes of a partition to find out who is to blame: the first records of what is to be tried again.
+type trial struct {
+	of      *partition
+	records int
+}
+
 // lost is how much time a lane has lately spent on turns that were refused for what a record is, or that
 // were part of a search.
 type lost struct {
@@ -45,7 +60,7 @@ func (s *lost) add(d time.Duration) {
 
 // suspect makes suspects of the records that were refused. Those of before are none any more:
 // one of these explains them.
-func (s *selection) suspect(ps []*partition, t *turn.Turn) {
+func (s *search) suspect(ps []*partition, t *turn.Turn) {
 	r := t.Rejected
 	for _, p := range ps {
 		for _, pt := range p.repeated() {
@@ -82,30 +97,29 @@ func (s *selection) suspect(ps []*partition, t *turn.Turn) {
 
 // narrow takes half of the suspects for the next turn, or what has to go before them. When there
 // are none that can be tried now, it takes nothing.
-func (s *selection) narrow(ps []*partition, now int64) (parts []*turn.Part) {
+func (s *search) narrow(ps []*partition, now int64) (trials []trial) {
 	if !s.narrowing {
 		return nil
 	}
 	left := 0
-	ready := s.due[:0]
-	s.served, s.narrowing = s.served+1, false
+	s.ready, s.narrowing = s.ready[:0], false
 	for _, p := range ps {
 		n := suspects(p.repeated())
 		s.narrowing = s.narrowing || n > 0
 		if n > 0 && p.wants(now) > 0 {
-			left, ready = left+n, append(ready, p)
+			left, s.ready = left+n, append(s.ready, p)
 		}
 	}
-	for _, p := range ready {
+	for _, p := range s.ready {
 		if n := innocent(p.Repeated()[0]); n > 0 {
-			parts = s.serve(parts, p.takeRepeat(n))
+			trials = append(trials, trial{p, n})
 		}
 	}
-	if s.due = ready; len(parts) > 0 {
-		return parts
+	if len(trials) > 0 {
+		return trials
 	}
 	left = max(left/2, 1)
-	for _, p := range ready {
+	for _, p := range s.ready {
 		pt := p.Repeated()[0]
 		n := 0
 		for ; n < len(pt.Items) && left > 0; n++ {
@@ -114,10 +128,10 @@ func (s *selection) narrow(ps []*partition, now int64) (parts []*turn.Part) {
 			}
 		}
 		if n > 0 {
-			parts = s.serve(parts, p.takeRepeat(n))
+			trials = append(trials, trial{p, n})
 		}
 	}
-	return parts
+	return trials
 }
 
 // repeated are the parts that are to be tried again.

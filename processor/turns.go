@@ -16,8 +16,8 @@ type turns struct {
 	checkpoints *checkpoints
 	decided     chan *turn.Turn
 	inFlight    *turn.Turn
-	ahead       *turn.Turn   // rendered while that is in flight, because more was due than fitted into it
-	excerpt     *excerpt     // of a log, to be carried in a turn
+	ahead       *turn.Turn // rendered while that is in flight, because more was due than fitted into it
+	copies      copies
 	full        bool         // the last turn could not hold all that was due
 	pace        pace         // how soon one follows another
 	timeouts    int          // in a row that ran out of time
@@ -30,12 +30,12 @@ type turns struct {
 // begin starts the next turn if there is something to do. While a turn is in flight that
 // could not hold all that was due, the next is rendered ahead.
 func (ts *turns) begin(ps []*partition, now int64, stay membership) {
-	ts.giveBack(ps)
+	ts.copies.giveBack(ps)
 	if ts.producers.renewing || len(ps) == 0 {
 		return
 	}
 	if ts.inFlight != nil {
-		if ts.inFlight.Full && ts.ahead == nil && !ts.excerpt.overdue() { // what is ahead leaves no room for copies
+		if ts.inFlight.Full && ts.ahead == nil && !ts.copies.excerpt.overdue() { // what is ahead leaves no room for copies
 			ts.beginAhead(ps, now)
 		}
 		return
@@ -59,10 +59,10 @@ func (ts *turns) begin(ps []*partition, now int64, stay membership) {
 
 // gather takes what a turn delivers, and what it carries. Copies of which one may be refused go alone: nothing else is given up with them.
 func (ts *turns) gather(t *turn.Turn, ps []*partition, now int64) {
-	carries := ts.copies(ps, now)
+	carries := ts.copies.part(ps, now, ts.full)
 	if carries == nil || !carries.Copies.Of.Suspect {
 		t.Parts, t.Full = ts.selection.records(ps, now)
-		t.Narrows = ts.selection.narrowing
+		t.Narrows = ts.selection.search.narrowing
 	}
 	if carries != nil {
 		t.Parts = append(t.Parts, carries)

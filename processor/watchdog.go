@@ -14,18 +14,24 @@ var ErrHangs = errors.New("processor: it hangs")
 // leastPatience is for how long a lane may take no step and be alive, at least.
 const leastPatience = 30 * time.Second
 
-// patience is for how long a lane may take no step and be alive: a rebalance waits for a turn.
-func (p *Processor) patience() time.Duration { return max(leastPatience, 2*p.cfg.TurnTimeout) }
+// watchdog looks whether lanes take steps.
+type watchdog struct {
+	cfg   *Config
+	lanes []*lane
+}
 
-// Alive reports whether every lane has taken a step lately.
-func (p *Processor) Alive() bool {
-	_, still := p.stillFor()
-	return still <= p.patience()
+// patience is for how long a lane may take no step and be alive: a rebalance waits for a turn.
+func (d watchdog) patience() time.Duration { return max(leastPatience, 2*d.cfg.TurnTimeout) }
+
+// alive reports whether every lane has taken a step lately.
+func (d watchdog) alive() bool {
+	_, still := d.stillFor()
+	return still <= d.patience()
 }
 
 // stillFor is for how long the lane has taken no step that has taken none for longest.
-func (p *Processor) stillFor() (lane int, still time.Duration) {
-	for n, l := range p.lanes {
+func (d watchdog) stillFor() (lane int, still time.Duration) {
+	for n, l := range d.lanes {
 		if at := l.stepped.Load(); at != nil && time.Since(*at) > still {
 			lane, still = n, time.Since(*at)
 		}
@@ -33,9 +39,9 @@ func (p *Processor) stillFor() (lane int, still time.Duration) {
 	return lane, still
 }
 
-// watchdog waits until everything has ended, and then returns nil; or until a lane has taken no step for twice as long as is taken for alive; or until it
+// wait waits until everything has ended, and then returns nil; or until a lane has taken no step for twice as long as is taken for alive; or until it
 // has not ended for long after it was told to.
-func (p *Processor) watchdog(ctx context.Context, ended <-chan error) error {
+func (d watchdog) wait(ctx context.Context, ended <-chan error) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var stopping time.Time
@@ -49,16 +55,16 @@ func (p *Processor) watchdog(ctx context.Context, ended <-chan error) error {
 		case ctx.Err() == nil:
 		case stopping.IsZero():
 			stopping = time.Now()
-		case time.Since(stopping) > p.cfg.ShutdownTimeout+shutdownGrace:
-			return fmt.Errorf("%w: it has not ended %v after it was told to; reading or writing %s does not come back, mostly", ErrHangs, p.cfg.ShutdownTimeout+shutdownGrace, p.cfg.StateDir)
+		case time.Since(stopping) > d.cfg.ShutdownTimeout+shutdownGrace:
+			return fmt.Errorf("%w: it has not ended %v after it was told to; reading or writing %s does not come back, mostly", ErrHangs, d.cfg.ShutdownTimeout+shutdownGrace, d.cfg.StateDir)
 		}
-		lane, still := p.stillFor()
+		lane, still := d.stillFor()
 		if seen += time.Second; still < seen {
 			seen = still
 		}
-		if seen > 2*p.patience() && ctx.Err() == nil {
+		if seen > 2*d.patience() && ctx.Err() == nil {
 			return fmt.Errorf("%w: lane %d has done nothing for %v; reading or writing %s does not come back, mostly. The process ends, so that others get its partitions",
-				ErrHangs, lane, still.Round(time.Second), p.cfg.StateDir)
+				ErrHangs, lane, still.Round(time.Second), d.cfg.StateDir)
 		}
 	}
 }

@@ -17,8 +17,8 @@ func TestWatchdogAfterAFreeze(t *testing.T) {
 		stood := time.Now().Add(-time.Hour)
 		l.stepped.Store(&stood)
 		ended, barked := make(chan error), make(chan error, 1)
-		go func() { barked <- p.watchdog(t.Context(), ended) }()
-		time.Sleep(2*p.patience() - 5*time.Second)
+		go func() { barked <- p.watchdog().wait(t.Context(), ended) }()
+		time.Sleep(2*p.watchdog().patience() - 5*time.Second)
 		select {
 		case err := <-barked:
 			t.Fatalf("too soon: %v", err)
@@ -26,7 +26,7 @@ func TestWatchdogAfterAFreeze(t *testing.T) {
 		}
 		now := time.Now()
 		l.stepped.Store(&now)
-		time.Sleep(2*p.patience() - time.Second)
+		time.Sleep(2*p.watchdog().patience() - time.Second)
 		select {
 		case err := <-barked:
 			t.Fatalf("too soon after a step: %v", err)
