@@ -61,10 +61,12 @@ ALONE_PACKAGES = ./processor/ahead ./state ./bench/check ./integration/mutate
 PURE_PACKAGE   = ./processor/pending
 raced          = $$($(GO) list ./... | grep -vx "$$($(GO) list $(PURE_PACKAGE))")
 
+# The tests of some packages wait for most of the time, so more packages than there are CPUs are tested at once.
 unit: ## tests that need no broker, with the race detector
-	$(GO) test -race -short -vet=off -timeout 20m -skip '$(ALONE)' $(raced)
-	GOGC=300 $(GO) test -short -vet=off -tags synctests $(PURE_PACKAGE)
-	GOGC=300 $(GO) test -short -vet=off -run '$(ALONE)' $(ALONE_PACKAGES)
+	$(GO) test -race -short -vet=off -p 4 -timeout 20m -skip '$(ALONE)' $(raced)
+	GOGC=300 $(GO) test -short -vet=off -tags synctests $(PURE_PACKAGE) & pure=$$!; \
+		GOGC=300 $(GO) test -short -vet=off -run '$(ALONE)' $(ALONE_PACKAGES); alone=$$?; \
+		wait $$pure && [ $$alone = 0 ]
 
 # The build tag keeps the client's own locks from holding up a bubble's clock. A simulation keeps one CPU busy, so two halves of the scenarios run
 # side by side. All is built once, before that.

@@ -33,6 +33,7 @@ func TestThreeBrokers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out what needs a Kafka")
 	}
+	t.Parallel()
 	c := brokers.Start(t, brokers.Options{Nodes: 3, Faults: true})
 	t.Run("target in trouble", func(t *testing.T) { targetInTrouble(t, c) })
 	t.Run("partition away", func(t *testing.T) { partitionAway(t, c) })

@@ -39,6 +39,7 @@ var edits = map[string][][2]string{
 
 // Neighbouring releases share a group for the length of a rollout. Partitions move both ways, one of the replicas being killed.
 func TestRollout(t *testing.T) {
+	t.Parallel() // the test below does not: both build releases to the same places
 	for _, rollout := range [][2]string{{present, nextReads}, {nextReads, nextWrites}} {
 		t.Run(rollout[0]+" to "+rollout[1], func(t *testing.T) {
 			s := newStage(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
