@@ -3,7 +3,9 @@
 //	go run ./integration/mutate [-quick] [-within 3m [-base v1.0.0] [-most 40]] [-only name] [-list] [-p 2]
 //
 // Each file in rules is a mutant: the rule that it breaks, the tests that must then fail, and the edits that break it. The edits
-// are made in a copy of the tree, one mutant at a time, and the tests are run there. A mutant must be red: each of its tests has
+// are made in a copy of the tree, and the tests are run there. To build is what takes time, so mutants that change the bodies of
+// functions are built together, each of them turned on by itself when its tests are run (weave.go); those that are not red then, and all
+// others, are built one at a time. A mutant must be red: each of its tests has
 // failed. Green is a rule without a test. A mutant that fits nowhere or does not build, a test that is not there, one that does not
 // end and the failure of another test say nothing, so they are as bad as green. The tests must also be green without a mutant, or
 // their red would mean nothing.
@@ -118,7 +120,12 @@ func run(o options) error {
 		return err
 	}
 	defer trees.remove()
-	tried, bad, err := tryAll(trees, mutants, must, until, o)
+	w, err := weaveTogether(root, mutants[:must]) // the others are few, if there is a time to keep
+	if err != nil {
+		return err
+	}
+	defer w.remove()
+	tried, alone, bad, err := tryAll(trees, w, mutants, must, until, o)
 	if err != nil {
 		return err
 	}
@@ -128,10 +135,11 @@ func run(o options) error {
 	if len(bad) > 0 {
 		return fmt.Errorf("%d of %d mutants are not red: %s", len(bad), tried, strings.Join(bad, ", "))
 	}
-	if err := sane(trees[0], mutants[:tried], o); err != nil {
+	if err := sane(trees[0], alone, o); err != nil {
 		return err
 	}
-	fmt.Printf("%d of %d mutants, all red, and their tests green without them, in %.0f s\n", tried, len(mutants), time.Since(began).Seconds())
+	fmt.Printf("%d of %d mutants, all red, %d of them built by themselves, and their tests green without them, in %.0f s\n",
+		tried, len(mutants), len(alone), time.Since(began).Seconds())
 	return nil
 }
 
@@ -144,18 +152,24 @@ func names(mutants []*mutant) string {
 	return strings.Join(all, ", ")
 }
 
-// tryAll tries those mutants that it must, and others until it is too late to begin another one. It returns how many, and the
-// names of those that are not red. Each worker has a tree of its own.
-func tryAll(trees trees, mutants []*mutant, must int, until time.Time, o options) (tried int, bad []string, err error) {
+// tryAll tries those mutants that it must, and others until it is too late to begin another one. It returns how many, those that were built
+// by themselves, and the names of those that are not red. Each worker has a tree of its own.
+func tryAll(trees trees, w *together, mutants []*mutant, must int, until time.Time, o options) (tried int, alone []*mutant, bad []string, err error) {
 	todo := make(chan *mutant)
-	var mu sync.Mutex // guards bad, and keeps lines apart
+	var mu sync.Mutex // guards what is returned, and keeps lines apart
 	var g errgroup.Group
 	for _, t := range trees {
 		g.Go(func() error {
 			for m := range todo {
-				r := t.try(m, o.limit)
+				r, ok := w.try(m, t, o.limit)
+				if !ok {
+					r = t.try(m, o.limit)
+				}
 				mu.Lock()
 				fmt.Printf("%-14s %-38s rule %-6s %5.1f s  %s\n", r.verdict, m.name, m.rule, r.took.Seconds(), m.says)
+				if !ok {
+					alone = append(alone, m)
+				}
 				if r.verdict != red {
 					bad = append(bad, m.name)
 					fmt.Println(indent(r.why))
@@ -170,7 +184,8 @@ func tryAll(trees trees, mutants []*mutant, must int, until time.Time, o options
 		tried++
 	}
 	close(todo)
-	return tried, bad, g.Wait()
+	err = g.Wait()
+	return tried, alone, bad, err
 }
 
 // sane runs the tests of mutants on a tree that has been mended, of which most is built, those of one package together.
