@@ -162,11 +162,12 @@ func tryAll(trees trees, w *together, mutants []*mutant, must int, until time.Ti
 		g.Go(func() error {
 			for m := range todo {
 				r, ok := w.try(m, t, o.limit)
+				built := ""
 				if !ok {
-					r = t.try(m, o.limit)
+					r, built = t.try(m, o.limit), ", built by itself"
 				}
 				mu.Lock()
-				fmt.Printf("%-14s %-38s rule %-6s %5.1f s  %s\n", r.verdict, m.name, m.rule, r.took.Seconds(), m.says)
+				fmt.Printf("%-14s %-38s rule %-6s %5.1f s%s  %s\n", r.verdict, m.name, m.rule, r.took.Seconds(), built, m.says)
 				if !ok {
 					alone = append(alone, m)
 				}
