@@ -22,12 +22,8 @@ type excerpt struct {
 // errNotNow means that a partition is not here, or that nothing of it can be carried for the time being.
 var errNotNow = errors.New("processor: the partition is not live here, or something else comes first")
 
-const (
-	// copiesPatience is how long copies give way to what is due.
-	copiesPatience = 100 * time.Millisecond
-	// copiesBytes is about how much is copied in one turn.
-	copiesBytes = 1 << 20
-)
+// copiesPatience is how long copies give way to what is due.
+const copiesPatience = 100 * time.Millisecond
 
 // copies makes a part of an excerpt that waits, if there is nothing else to do for its partition, and the last turn has
 // taken all that was due; or if it has waited for some time.
@@ -47,7 +43,7 @@ func (ts *turns) copies(ps []*partition, now int64) *turn.Part {
 	}
 	c, carrying := &turn.Copies{Of: x.Excerpt}, pending.Carrying{Partition: p.Partition}
 	for _, r := range x.Records {
-		if len(c.List) >= min(x.Most, ts.selection.batch.records) || c.Done.Bytes >= min(copiesBytes, ts.selection.batch.bytes) {
+		if len(c.List) >= min(x.Most, ts.selection.batch.records) || c.Done.Bytes >= min(int64(x.MostBytes), ts.selection.batch.bytes) {
 			break
 		}
 		c.Done.Read++
