@@ -200,6 +200,7 @@ func (c *Carrier) handAll(ctx context.Context, g *carriage, records []*kgo.Recor
 		x := &Excerpt{TP: g.tp, ID: g.id, Records: records, Most: g.most, MostBytes: c.mostBytes(), Suspect: g.seeks, Spares: c.spares(g).Milliseconds(), Answer: make(chan Copied, 1)}
 		got := c.hand(ctx, x)
 		if got.Err != nil {
+			c.wide = max(c.wide-1, 0) // so much may have been what took too long
 			c.failed(g, got)
 			return
 		}

@@ -1,9 +1,12 @@
 package retention
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/topics"
 )
@@ -52,4 +55,15 @@ func TestCarryPace(t *testing.T) {
 	c.wide, c.CarryRecords, c.CarryBytes = carryWidest, 3000, 100
 	equal(t, "copies in a second at most", c.most(), 1500)
 	equal(t, "bytes in a second at most, but for one excerpt", c.mostBytes(), excerptBytes)
+}
+
+// What could not be carried is tried again with less of it.
+func TestCarryLessThatFailed(t *testing.T) {
+	c, g, _ := testCarrier(topics.Route{})
+	c.wide, c.CarryRecords = 2, 1_000_000
+	lane := make(chan *Excerpt)
+	c.to = lane
+	go func() { (<-lane).Answer <- Copied{Err: errors.New("produce to t: nothing acknowledged for 1s")} }()
+	c.handAll(t.Context(), g, []*kgo.Record{{Offset: 10}}, 11, false, time.Now())
+	equal(t, "copies in the next turn", c.most(), 2*carryTurn)
 }
