@@ -22,12 +22,8 @@ type excerpt struct {
 // errNotNow means that a partition is not here, or that nothing of it can be carried for the time being.
 var errNotNow = errors.New("processor: the partition is not live here, or something else comes first")
 
-const (
-	// copiesPatience is how long copies give way to what is due.
-	copiesPatience = 100 * time.Millisecond
-	// copiesBytes is about how much is copied in one turn.
-	copiesBytes = 1 << 20
-)
+// copiesPatience is how long copies give way to what is due.
+const copiesPatience = 100 * time.Millisecond
 
 // copies is what is carried in a lane's turns: an excerpt of a log after the other, as a carrier hands them over. It belongs to the lane.
 type copies struct {
@@ -54,7 +50,7 @@ func (cs *copies) part(ps []*partition, now int64, full bool) *turn.Part {
 	}
 	c, carrying := &turn.Copies{Of: x.Excerpt}, pending.Carrying{Partition: p.Partition}
 	for _, r := range x.Records {
-		if len(c.List) >= min(x.Most, cs.selection.batch.records) || c.Done.Bytes >= min(copiesBytes, cs.selection.batch.bytes) {
+		if len(c.List) >= min(x.Most, cs.selection.batch.records) || c.Done.Bytes >= min(int64(x.MostBytes), cs.selection.batch.bytes) {
 			break
 		}
 		c.Done.Read++

@@ -50,7 +50,7 @@ func newCopyist(t *testing.T, tune ...func(*Config)) *copyist {
 
 // excerpt hands the log to the lane.
 func (c *copyist) excerpt(most int) *excerpt {
-	x := &excerpt{Excerpt: &retention.Excerpt{TP: c.p.tp, ID: c.p.id, Records: c.log, Most: most, Answer: make(chan retention.Copied, 1)}, since: time.Now()}
+	x := &excerpt{Excerpt: &retention.Excerpt{TP: c.p.tp, ID: c.p.id, Records: c.log, Most: most, MostBytes: 1 << 20, Answer: make(chan retention.Copied, 1)}, since: time.Now()}
 	c.l.turns.copies.excerpt = x
 	return x
 }

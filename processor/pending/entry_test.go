@@ -237,10 +237,10 @@ func (v *life) copyOf(from int64, at int64) entry {
 	return entry{Record: r, what: copied, of: c.Seq, due: c.Due, from: from}
 }
 
-// names is a resolve record of ours at the end of the log.
-func (v *life) names(of, by int64) entry {
-	of = v.seqOf(of)
-	r := resolving(v.end(), of, v.log[of].due)
-	r.Headers = topics.ResolveBy(testMark, of, v.log[of].due, of, by)
+// names is a resolve record of ours at the end of the log: it has the key of what was resolved, whatever the parser of today makes of the record.
+func (v *life) names(it *Item, by int64) entry {
+	of := v.seqOf(it.Offset)
+	r := resolving(v.end(), of, it.Key.Due)
+	r.Headers = topics.ResolveBy(testMark, of, it.Key.Due, of, by)
 	return entry{Record: r, what: resolveOf, of: of, from: by}
 }

@@ -218,7 +218,7 @@ func (k *keyed) wants(now int64) int {
 		return 0
 	}
 	n := k.late.len()
-	if due, ok := k.wheel.Next(); ok && int64(due) <= k.clock(now) && k.wheel.upToHorizon() > 0 {
+	if due, ok := k.wheel.Next(); ok && int64(due) <= k.clock(now) && (k.wheel.upToHorizon() > 0 || n > 0 && mayOvertake(k)) {
 		n += k.wheel.Len()
 	}
 	return n

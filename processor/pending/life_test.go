@@ -337,7 +337,7 @@ func (v *life) happen(unseen bool) {
 		if it.Effect == EffectStale {
 			if v.stale(it); it.Resolve {
 				v.open = true
-				v.append(v.names(it.Offset, cmp.Or(it.By, -1)))
+				v.append(v.names(it, cmp.Or(it.By, -1)))
 				end, pt.To.Appended = v.end(), true
 			}
 			continue
@@ -365,7 +365,7 @@ func (v *life) happen(unseen bool) {
 		}
 		if it.Resolve || it.Dead || by >= 0 {
 			v.open = true
-			v.append(v.names(it.Offset, by))
+			v.append(v.names(it, by))
 			end, pt.To.Appended = v.end(), true
 		}
 	}

@@ -173,6 +173,11 @@ func (pt *Part) Split(n int) (first, second *Part) {
 	for i := range second.Items {
 		to.LowWater = min(to.LowWater, second.Items[i].Offset)
 	}
+	for i := range first.Items { // a stub that the whole would have passed is not kept, and this one does not pass it
+		if it := &first.Items[i]; it.leaves && to.Watermark.Less(pt.of.parsers.stubOf(it.Key)) {
+			to.LowWater = min(to.LowWater, it.Offset)
+		}
+	}
 	if to.Offset < pt.of.readAgain {
 		to.GivenUp = pt.of.done.GivenUp
 	}

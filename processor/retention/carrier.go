@@ -30,12 +30,15 @@ type Carrier struct {
 	throttled func(within time.Duration) bool // whether a quota has kept the lane's producers waiting lately
 	cl        *kgo.Client
 	of        map[kafka.TopicPartition]*carriage
+	wide      int // how often an excerpt was doubled, since what it takes to carry one is mostly the way to the brokers
 	ageing
 }
 
 const (
-	// carryTurn is how many copies go into one turn at most.
+	// carryTurn is how many copies go into one turn at most, where that keeps pace with the budget.
 	carryTurn = 1000
+	// carryWidest is how often an excerpt may be doubled where it does not.
+	carryWidest = 3
 	// carryAhead is how many excerpts may be carried for the length of a log before L has passed the first of them: what holds L is in vain carried around.
 	carryAhead = 8
 	// carrySpares is for how long a log may be longer than it is to be because of what is due within that time.
@@ -173,30 +176,35 @@ func (c *Carrier) lengthens(g *carriage, p picture.Partition) bool {
 
 // carry has the lane carry what is pending in the next excerpt of a partition's log. It takes as long as that may take.
 func (c *Carrier) carry(ctx context.Context, g *carriage, p picture.Partition) {
-	long := c.lengthens(g, p)
-	upTo := g.upTo(long, p)
-	sought := c.hand(ctx, &Excerpt{TP: g.tp, ID: g.id, From: g.next, UpTo: upTo, Most: carryTurn, Answer: make(chan Copied, 1)})
+	began, long := time.Now(), c.lengthens(g, p)
+	upTo, most := g.upTo(long, p), c.most()
+	sought := c.hand(ctx, &Excerpt{TP: g.tp, ID: g.id, From: g.next, UpTo: upTo, Most: most, Answer: make(chan Copied, 1)})
 	if sought.Err != nil {
 		c.failed(g, sought)
 		return
 	}
-	records, next, err := g.read(ctx, c.cl, sought.Wanted, upTo)
+	if len(sought.Wanted) == most { // there may be more behind
+		upTo = min(upTo, sought.Wanted[most-1]+1)
+	}
+	records, next, err := g.read(ctx, c.cl, sought.Wanted, upTo, c.mostBytes())
 	if err != nil {
 		c.failed(g, Copied{Err: fmt.Errorf("read what is to be carried: %w", err)})
 		return
 	}
-	c.handAll(ctx, g, records, next, long)
+	c.handAll(ctx, g, records, next, long, began)
 }
 
-// handAll hands what was read to the lane, and again what that leaves for another turn. Next is where the rest of the log begins.
-func (c *Carrier) handAll(ctx context.Context, g *carriage, records []*kgo.Record, next int64, long bool) {
-	for from := g.next; len(records) > 0; {
-		began := time.Now()
-		got := c.hand(ctx, &Excerpt{TP: g.tp, ID: g.id, Records: records, Most: g.most, Suspect: g.seeks, Spares: c.spares(g).Milliseconds(), Answer: make(chan Copied, 1)})
+// handAll hands what was read since some time to the lane, and again what that leaves for another turn. Next is where the rest of the log begins.
+func (c *Carrier) handAll(ctx context.Context, g *carriage, records []*kgo.Record, next int64, long bool, began time.Time) {
+	for from := g.next; len(records) > 0; began = time.Now() {
+		x := &Excerpt{TP: g.tp, ID: g.id, Records: records, Most: g.most, MostBytes: c.mostBytes(), Suspect: g.seeks, Spares: c.spares(g).Milliseconds(), Answer: make(chan Copied, 1)}
+		got := c.hand(ctx, x)
 		if got.Err != nil {
+			c.wide = max(c.wide-1, 0) // so much may have been what took too long
 			c.failed(g, got)
 			return
 		}
+		c.pace(x, got, time.Since(began), long)
 		c.succeeded(g, got)
 		if long && got.Copies > 0 && !slices.Contains(g.ahead, from) {
 			g.ahead = append(g.ahead, from)
@@ -221,7 +229,23 @@ func (c *Carrier) spares(g *carriage) time.Duration {
 }
 
 // most is how many copies go into one turn at most: no more than may be made in a second.
-func (c *Carrier) most() int { return min(carryTurn, max(c.CarryRecords/c.Lanes, 1)) }
+func (c *Carrier) most() int { return min(carryTurn<<c.wide, max(c.CarryRecords/c.Lanes, 1)) }
+
+// mostBytes is about how much is read and copied at once, and no more than may be in a second either.
+func (c *Carrier) mostBytes() int {
+	return min(excerptBytes<<c.wide, max(int(c.CarryBytes)/c.Lanes, excerptBytes))
+}
+
+// pace makes excerpts larger where one that was full took so long that carrying falls behind its budget, and smaller again where it did not. What
+// lengthens a log has time, and what a quota keeps waiting would only wait for longer.
+func (c *Carrier) pace(x *Excerpt, got Copied, took time.Duration, long bool) {
+	switch share := c.share(got); {
+	case took < share:
+		c.wide = max(c.wide-1, 0)
+	case took > 2*share && !long && !c.throttled(c.SessionTimeout) && (got.Copies >= x.Most || got.Bytes >= int64(x.MostBytes)):
+		c.wide = min(c.wide+1, carryWidest)
+	}
+}
 
 // share is how long that may take which was copied, for a lane to keep to its share of the budget.
 func (c *Carrier) share(got Copied) time.Duration {

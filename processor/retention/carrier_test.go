@@ -188,7 +188,7 @@ func TestCarryFailsForLength(t *testing.T) {
 			time.Sleep(2 * carryRest)
 			equal(t, "something is due", c.due(p) == g, true)
 			go func() { answers <- a }()
-			c.handAll(t.Context(), g, []*kgo.Record{{Offset: 10}}, 11, c.lengthens(g, p))
+			c.handAll(t.Context(), g, []*kgo.Record{{Offset: 10}}, 11, c.lengthens(g, p), time.Now())
 		}
 		for range 2 * carryAhead {
 			hand(Copied{Err: errors.New("a rebalance")})
@@ -276,19 +276,6 @@ func TestCarryElsewhere(t *testing.T) {
 	delete(c.of, g.tp)
 	c.look(t.Context(), nil, c.of)
 	equal(t, "when it is not", of.Uncarried.Any(), "another lane")
-}
-
-// The lane is given no more than its share of the budget, and no more in one turn than that of a second.
-func TestCarryBudget(t *testing.T) {
-	c, _, _ := testCarrier(topics.Route{})
-	equal(t, "by records", c.share(Copied{Copies: 100, Bytes: 100}), 200*time.Millisecond)
-	equal(t, "by bytes", c.share(Copied{Copies: 1, Bytes: 1 << 19}), time.Second)
-	equal(t, "for nothing", c.share(Copied{}), 0)
-	equal(t, "in a turn", c.most(), 500)
-	c.CarryRecords = 1
-	equal(t, "in a turn at least", c.most(), 1)
-	c.CarryRecords = 1_000_000
-	equal(t, "in a turn at most", c.most(), carryTurn)
 }
 
 // What the lane carries of an excerpt it is asked for again, until all of it is done; what fails is tried again after growing rests, with fewer records

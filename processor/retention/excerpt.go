@@ -14,10 +14,12 @@ type Excerpt struct {
 	From    int64 // the stretch: From is in it, UpTo is not
 	UpTo    int64
 	Records []*kgo.Record
-	Most    int   // copies in one turn, or offsets that are told
-	Suspect bool  // brokers have refused one of what is to be copied
-	Spares  int64 // ms: what is due within that time is not worth a copy
-	Answer  chan Copied
+
+	Most      int   // copies in one turn, or offsets that are told
+	MostBytes int   // about so much is copied in one turn
+	Suspect   bool  // brokers have refused one of what is to be copied
+	Spares    int64 // ms: what is due within that time is not worth a copy
+	Answer    chan Copied
 }
 
 // Copied is what became of an excerpt.

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// excerptBytes is about how much of a log is read, decompressed, and kept at once. A batch that is larger is decompressed all the same.
+	// excerptBytes is about how much of a log is read and decompressed at once, and kept where that keeps pace with the budget. A batch that is larger is
+	// decompressed all the same.
 	excerptBytes = 1 << 20
 	// fetchLeastBytes is the least that is asked for at once.
 	fetchLeastBytes = 4 << 10
@@ -23,12 +24,9 @@ const (
 )
 
 // read reads those records of a partition's log that are wanted, as far as there is room and time for them, and says where the rest begins. Offsets rise.
-func (g *carriage) read(ctx context.Context, cl *kgo.Client, wanted []int64, upTo int64) (records []*kgo.Record, next int64, err error) {
+func (g *carriage) read(ctx context.Context, cl *kgo.Client, wanted []int64, upTo int64, room int) (records []*kgo.Record, next int64, err error) {
 	if len(wanted) == 0 {
 		return nil, upTo, nil
-	}
-	if len(wanted) == carryTurn { // there may be more behind
-		upTo = min(upTo, wanted[len(wanted)-1]+1)
 	}
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
@@ -37,7 +35,7 @@ func (g *carriage) read(ctx context.Context, cl *kgo.Client, wanted []int64, upT
 		return nil, 0, err
 	}
 	bytes := 0
-	for began := time.Now(); len(wanted) > 0 && bytes < excerptBytes && (len(records) == 0 || time.Since(began) < excerptReads); {
+	for began := time.Now(); len(wanted) > 0 && bytes < room && (len(records) == 0 || time.Since(began) < excerptReads); {
 		some, reached, err := g.fetch(ctx, leader, wanted)
 		if err != nil && len(records) == 0 {
 			return nil, 0, err
