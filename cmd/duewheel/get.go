@@ -310,7 +310,7 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 func (o *getting) print(w io.Writer, v *view, one *foundRecord, row *recordRow) error {
 	r, most := one.record, o.most(w)
 	fmt.Fprintf(w, "%s/%d@%d, %s\n", row.Topic, row.Partition, r.Offset, writtenAt(r.Timestamp, v.Now))
-	t := newAligned(w)
+	t := newDescription(w)
 	line := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(t, "  %s\t%s\n", name, textInLine(value, most))

@@ -62,7 +62,7 @@ func (o *getting) showRemoved(w io.Writer, v *view, all []toldOfRemoved) error {
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintf(w, "%s/%d@%d, which is not in the log any more\n", row.Topic, row.Partition, row.Offset)
-		t := newAligned(w)
+		t := newDescription(w)
 		fmt.Fprintf(t, "  state\t%s\n  handle\t%s\n  due\t%s\n", visible(row.Says), row.Handle, formatMillis(row.Due))
 		printAudit(t, r.audit, v.Now.Location())
 		if err := t.Flush(); err != nil {
