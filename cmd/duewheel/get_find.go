@@ -147,6 +147,7 @@ func (v *view) atHandleOf(ctx context.Context, p partitionOf, h topics.Handle, p
 		one.other = true // the fold has passed it over
 		return one, nil
 	}
+	one.record = firstOf(one, fates[0].Offset)
 	one.fate, one.blind = fates[0], got.Blind() && v.asksOthers(one)
 	if is := v.handleOf(one); is.Due != h.Due && one.fate.Due > topics.AtOnce {
 		return nil, findings{fmt.Errorf("the record at offset %d of %s is due at another time than %s says: its handle is %s", h.Offset, p, h, is)}
@@ -272,6 +273,18 @@ func (v *view) asWritten(got *ahead.Looked, r *kgo.Record) *kgo.Record {
 	}
 	first := *r
 	first.Offset, first.Headers, first.Timestamp = c.Seq, written, time.UnixMilli(c.Timestamp)
+	return &first
+}
+
+// firstOf is the request at an offset, as its producer wrote it, where the log has only a retry of it; of any other record, that itself.
+func firstOf(one *foundRecord, offset int64) *kgo.Record {
+	r := one.record
+	written, as, is := one.got.Mark().Written(r.Headers, r.Offset)
+	if r.Offset == offset || !is || as.Origin.Offset != offset {
+		return r
+	}
+	first := *r
+	first.Offset, first.Headers, first.Timestamp = offset, written, time.UnixMilli(as.Origin.Timestamp)
 	return &first
 }
 

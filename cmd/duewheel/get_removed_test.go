@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,5 +69,42 @@ func TestGetOfARemovedRecordReadsTheAuditTopic(t *testing.T) {
 	}
 	if out, err = get(handle(2), "--audit", "audit", "-t", "delays"); err == nil {
 		t.Errorf("nothing but that it was accepted: %s", out)
+	}
+}
+
+// Of a request that the log has lost, and that waits to be tried again, it is told what stands for it, and what it was.
+func TestGetOfARemovedRecordThatIsTriedAgain(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	cl := client(t, addr)
+	written, due := time.Now().Add(-time.Hour).UnixMilli(), time.Now().Add(-time.Minute).UnixMilli()
+	next := time.Now().Add(time.Hour).UnixMilli()
+	id := c.TopicInfo("delays").TopicID
+	mark := topics.NewMark([4]byte(id[:4]), "g", 0)
+	for offset := range int64(4) {
+		r := &kgo.Record{Topic: "delays", Key: []byte("k"), Value: []byte("mine"), Headers: []kgo.RecordHeader{
+			{Key: "delay-until", Value: strconv.AppendInt(nil, due, 10)}, {Key: "delay-target-topic", Value: []byte("orders")}, {Key: "trace", Value: []byte("17")}}}
+		if offset == 3 {
+			r.Headers, _ = topics.AppendRetry(nil, r.Headers, mark, topics.Retry{Due: next, Attempt: 1, Origin: topics.Origin{Offset: 1, Timestamp: written, Due: due}}, nil)
+		}
+		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.DeleteRecords("delays", 0, 3); err != nil {
+		t.Fatal(err)
+	}
+	get := func(offset int64, more ...string) (string, error) {
+		return command(t, "", append([]string{"get", "-b", addr, "-g", "g", "-t", "delays", topics.Handle{Offset: offset, Due: due}.String()}, more...)...)
+	}
+	out, err := get(1)
+	if err != nil || !strings.HasPrefix(out, "delays/0@1, written ") || !strings.Contains(out, "offset 3 stands for it") || !strings.Contains(out, "trace") || !strings.Contains(out, "mine") || strings.Contains(out, "delay-retry") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	want := fmt.Sprintf(`"handle":"0-1-%d","state":"retried"`, due)
+	if out, err = get(1, "-o", "json"); err != nil || !strings.Contains(out, want) || !strings.Contains(out, fmt.Sprintf(`"timestamp":%d`, written)) || !strings.Contains(out, fmt.Sprintf(`"by":3,"next_due":%d`, next)) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err = get(0); err == nil || !strings.Contains(err.Error(), "retention or trimming has removed it") {
+		t.Errorf("another one: %v\n%s", err, out)
 	}
 }
