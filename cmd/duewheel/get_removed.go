@@ -35,13 +35,16 @@ func (v *view) auditOfRemoved(ctx context.Context, topic string, failed error, u
 		return nil
 	}
 	for _, r := range removedIn(failed) {
+		v.others = map[string]auditRow{}
+		var rows []auditRow
 		for _, since := range []time.Time{time.UnixMilli(r.handle.Due), time.UnixMilli(0)} {
-			rows, _ := auditing{v}.of(ctx, topic, r.from.Topic, r.handle.String(), auditPart{since: since}, until)
+			rows, _ = auditing{v}.of(ctx, topic, r.from.Topic, r.handle.String(), auditPart{since: since}, until)
 			if outcomeOf(rows) != nil {
 				all = append(all, toldOfRemoved{r, rows})
 				break
 			}
 		}
+		auditing{v}.noteOthers(rows)
 	}
 	return all
 }

@@ -40,6 +40,8 @@ func TestGetOfARemovedRecordReadsTheAuditTopic(t *testing.T) {
 		{topics.Audit{Event: topics.AuditDelivered, Of: handle(0), In: topics.AppendAuditIn(nil, "delays", "g", due+5), Target: "orders"}, due + 5},
 		{topics.Audit{Event: topics.AuditCancelled, Of: handle(0), In: topics.AppendAuditIn(nil, "delays", "another", due+6)}, due + 6},
 		{topics.Audit{Event: topics.AuditCancelled, Of: handle(1), In: topics.AppendAuditIn(nil, "delays", "g", due-8000)}, due - 8000},
+		{topics.Audit{Event: topics.AuditDelivered, Of: handle(2), In: topics.AppendAuditIn(nil, "delays", "g-for-a-while", due+5), Target: "orders"}, due + 5},
+		{topics.Audit{Event: topics.AuditAccepted, Of: handle(2), In: topics.AppendAuditIn(nil, "delays", "another", due-8000)}, due - 8000},
 		{topics.Audit{Event: topics.AuditAccepted, Of: handle(2), In: topics.AppendAuditIn(nil, "delays", "g", due-8000)}, due - 8000},
 	} {
 		value, key := a.Append(nil)
@@ -69,6 +71,13 @@ func TestGetOfARemovedRecordReadsTheAuditTopic(t *testing.T) {
 	}
 	if out, err = get(handle(2), "--audit", "audit", "-t", "delays"); err == nil {
 		t.Errorf("nothing but that it was accepted: %s", out)
+	}
+	// Another group has told more, which may be what this one was called in between.
+	for offset, want := range map[int64]string{0: "", 2: "note: the group g-for-a-while has told of it that it was delivered in orders/2@7; that counts if it is a former name of this one\n"} {
+		_, notes, _ := both(t, "get", "-b", addr, "-g", "g", handle(offset).String(), "-t", "delays", "--audit", "audit", "-X", "routes[0].topic=delays", "-X", "routes[0].target=orders")
+		if !strings.Contains(notes, want) || strings.Count(notes, "has told of it") != min(len(want), 1) {
+			t.Errorf("of offset %d notes are %q", offset, notes)
+		}
 	}
 }
 
