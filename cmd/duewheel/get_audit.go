@@ -47,6 +47,9 @@ func (a *auditRow) more() string {
 	if a.By != "" {
 		text += " by " + a.By
 	}
+	if a.NextDue > 0 {
+		text += ", due again at " + formatMillis(a.NextDue)
+	}
 	if a.Code != "" {
 		text += ": " + a.Code + ": " + a.Message
 	}

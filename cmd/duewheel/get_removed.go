@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/duewheel/duewheel/topics"
 )
 
 // removedIn are those of an error's parts that are about a record which its log has no more: one for each topic that the handle may be of.
@@ -26,6 +28,15 @@ func removedIn(err error) (all []*removedError) {
 type toldOfRemoved struct {
 	*removedError
 	audit []auditRow
+}
+
+// says tells what was told last. What stands for a record that waits to be tried again would have been found, if it was looked for in all of the log.
+func (r *toldOfRemoved) says(last *auditRow) string {
+	text := "the audit topic says " + last.Event + last.more()
+	if last.Event == topics.AuditRetried.String() {
+		text += "; what stands for it was not found, so it was resolved since, or the topic has lost pending records"
+	}
+	return text
 }
 
 // auditOfRemoved reads what an audit topic tells of records that are not in the log any more. When they were written is not known; most have an
@@ -54,7 +65,7 @@ func (o *getting) showRemoved(w io.Writer, v *view, all []toldOfRemoved) error {
 	for i, r := range all {
 		last := outcomeOf(r.audit)
 		row := recordRow{Topic: r.from.Topic, Partition: r.handle.Partition, Offset: r.handle.Offset, Handle: r.handle.String(), State: last.Event,
-			Says: "the audit topic says " + last.Event + last.more(), Due: r.handle.Due, Headers: []readHeaderRow{}, Audit: r.audit}
+			Says: r.says(last), Due: r.handle.Due, Headers: []readHeaderRow{}, Audit: r.audit}
 		if o.output == "json" {
 			if err := newJSON(w).Encode(row); err != nil {
 				return err

@@ -21,13 +21,13 @@ func TestGetOfARemovedRecordReadsTheAuditTopic(t *testing.T) {
 	due := int64(1767225605123)
 	handle := func(offset int64) topics.Handle { return topics.Handle{Offset: offset, Due: due} }
 	for _, topic := range []string{"delays", "others"} {
-		for range 4 {
+		for range 5 {
 			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var offsets kadm.Offsets
-		offsets.AddOffset(topic, 0, 3, -1)
+		offsets.AddOffset(topic, 0, 4, -1)
 		if _, err := kadm.NewClient(cl).DeleteRecords(t.Context(), offsets); err != nil {
 			t.Fatal(err)
 		}
@@ -41,6 +41,7 @@ func TestGetOfARemovedRecordReadsTheAuditTopic(t *testing.T) {
 		{topics.Audit{Event: topics.AuditCancelled, Of: handle(0), In: topics.AppendAuditIn(nil, "delays", "another", due+6)}, due + 6},
 		{topics.Audit{Event: topics.AuditCancelled, Of: handle(1), In: topics.AppendAuditIn(nil, "delays", "g", due-8000)}, due - 8000},
 		{topics.Audit{Event: topics.AuditDelivered, Of: handle(2), In: topics.AppendAuditIn(nil, "delays", "g-for-a-while", due+5), Target: "orders"}, due + 5},
+		{topics.Audit{Event: topics.AuditRetried, Of: handle(3), In: topics.AppendAuditIn(nil, "delays", "g", due+5), NextDue: due + 1000}, due + 5},
 		{topics.Audit{Event: topics.AuditAccepted, Of: handle(2), In: topics.AppendAuditIn(nil, "delays", "another", due-8000)}, due - 8000},
 		{topics.Audit{Event: topics.AuditAccepted, Of: handle(2), In: topics.AppendAuditIn(nil, "delays", "g", due-8000)}, due - 8000},
 	} {
@@ -71,6 +72,9 @@ func TestGetOfARemovedRecordReadsTheAuditTopic(t *testing.T) {
 	}
 	if out, err = get(handle(2), "--audit", "audit", "-t", "delays"); err == nil {
 		t.Errorf("nothing but that it was accepted: %s", out)
+	}
+	if out, err = get(handle(3), "--audit", "audit", "-t", "delays"); err != nil || !strings.Contains(out, "the audit topic says retried, due again at 2026-01-01T00:00:06.123Z; what stands for it was not found, so ") {
+		t.Errorf("retried, and lost: %v\n%s", err, out)
 	}
 	// Another group has told more, which may be what this one was called in between.
 	for offset, want := range map[int64]string{0: "", 2: "note: the group g-for-a-while has told of it that it was delivered in orders/2@7; that counts if it is a former name of this one\n"} {
