@@ -163,7 +163,7 @@ func (v auditing) read(ctx context.Context, topic, of, key string, part auditPar
 	case d.Err != nil:
 		return nil, d.Err
 	}
-	from, err := adm.ListOffsetsAfterMilli(ctx, part.since.Add(-v.Skew).UnixMilli(), topic)
+	from, err := adm.ListOffsetsAfterMilli(ctx, max(part.since.Add(-v.Skew).UnixMilli(), 0), topic) // brokers take what is negative for something else
 	var to kadm.ListedOffsets
 	if err == nil && !part.before.IsZero() {
 		to, err = adm.ListOffsetsAfterMilli(ctx, part.before.Add(-v.Skew).UnixMilli(), topic)

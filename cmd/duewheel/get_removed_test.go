@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/topics"
 )
@@ -119,5 +120,33 @@ func TestGetOfARemovedRecordThatIsTriedAgain(t *testing.T) {
 	}
 	if out, err = get(0); err == nil || !strings.Contains(err.Error(), "retention or trimming has removed it") {
 		t.Errorf("another one: %v\n%s", err, out)
+	}
+}
+
+// Brokers are not asked for times before 1970, which mean something else to them, or nothing.
+func TestTimesBefore1970AreNotAskedFor(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1, "delays.dead": 1, "audit": 1})
+	if err := client(t, addr).ProduceSync(t.Context(), &kgo.Record{Topic: "delays", Value: []byte("v")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.DeleteRecords("delays", 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	c.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		for _, topic := range req.(*kmsg.ListOffsetsRequest).Topics {
+			for _, p := range topic.Partitions {
+				if p.Timestamp < -2 {
+					t.Errorf("brokers are asked where %d is in %s", p.Timestamp, topic.Topic)
+				}
+			}
+		}
+		return nil, nil, false
+	})
+	if out, err := command(t, "", "get", "-b", addr, "-g", "g", "-t", "delays", "--audit", "audit", "0-0-1767225605123"); err == nil || !strings.Contains(err.Error(), "has removed it") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := command(t, "", "dlq", "ls", "-b", addr, "-t", "delays.dead", "--since", "30000d"); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -203,19 +203,6 @@ func (p *Partition) arrive(r *kgo.Record, q *topics.Request) {
 	}
 }
 
-// retried notes the retry that the log had at an offset first, and reports whether none that is later was read.
-func (p *Partition) retried(r *kgo.Record, seq int64, q *topics.Request) bool {
-	if p.carried[q.Origin.Offset] > seq {
-		return false
-	}
-	if p.carried == nil {
-		p.carried = map[int64]int64{}
-	}
-	p.carried[q.Origin.Offset] = seq
-	p.trace.carries(r, seq, q)
-	return true
-}
-
 // carry ends what a retry stands for: whatever transaction has appended it has resolved that, and if the checkpoint does not say so, it is
 // from before.
 func (p *Partition) carry(r *kgo.Record, q *topics.Request) {
@@ -292,6 +279,19 @@ func (p *Partition) add(r *kgo.Record, q *topics.Request, c condition, f flags) 
 
 // adding takes in what waits.
 type adding struct{ *Partition }
+
+// retried notes the retry that the log had at an offset first, and reports whether none that is later was read.
+func (p adding) retried(r *kgo.Record, seq int64, q *topics.Request) bool {
+	if p.carried[q.Origin.Offset] > seq {
+		return false
+	}
+	if p.carried == nil {
+		p.carried = map[int64]int64{}
+	}
+	p.carried[q.Origin.Offset] = seq
+	p.trace.carries(r, seq, q)
+	return true
+}
 
 // as is add for what stands for the record that the log had at an offset first.
 func (p adding) as(r *kgo.Record, seq int64, q *topics.Request, c condition, f flags) int32 {
