@@ -31,16 +31,30 @@ type foundRecord struct {
 }
 
 // searched is how far what may have taken a record away was looked for.
-type searched struct{ to, end int64 }
+type searched struct {
+	to, end int64
+	kept    bool // all was that is not in or behind an open transaction
+}
 
 func searchedOf(got *ahead.Looked) searched {
 	if got.Open {
-		return searched{got.ReadTo, got.Bounds.High}
+		return searched{got.ReadTo, got.Bounds.High, got.ReadTo >= got.Bounds.Stable}
 	}
-	return searched{got.ReadTo, got.Bounds.Stable}
+	return searched{to: got.ReadTo, end: got.Bounds.Stable}
 }
 
 func (s searched) whole() bool { return s.to >= s.end }
+
+// left is how many records were not.
+func (s searched) left() int64 { return s.end - s.to }
+
+// why says why they were not.
+func (s searched) why() string {
+	if s.kept {
+		return "(an open transaction)"
+	}
+	return "(--patience)"
+}
 
 // named finds what a handle or an id names. The error tells of partitions that could not be looked at, too; what was found in others is returned.
 func (v *view) named(ctx context.Context, name string, patience time.Duration) ([]*foundRecord, error) {
@@ -201,7 +215,7 @@ func (r *removedError) Error() string { return r.text }
 func removed(p partitionOf, one *foundRecord, h topics.Handle) error {
 	unless := ""
 	if !one.whole() {
-		unless = fmt.Sprintf(" it was carried, to where the last %s of the log lie, which were not searched (--patience), or", count(one.end-one.to, "record"))
+		unless = fmt.Sprintf(" it was carried, to where the last %s of the log lie, which were not searched %s, or", count(one.left(), "record"), one.why())
 	}
 	text := fmt.Sprintf("unknown: the log of %s begins at offset %d, and %s lay before that: retention or trimming has removed it, so it was resolved, unless%s the topic has lost pending records (`duewheel topics check`)", p, one.got.Bounds.Start, h, unless)
 	return &removedError{p, h, text}
