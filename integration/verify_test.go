@@ -191,7 +191,7 @@ func (f *forger) expire(q *kgo.Record, at time.Time) {
 	r := &kgo.Record{Topic: f.route.DeadLetter, Value: q.Value, Timestamp: at.Add(time.Millisecond), Headers: slices.Clone(q.Headers)}
 	for name, value := range map[string]string{
 		topics.HeaderErrorCode: string(topics.CodeExpired), topics.HeaderErrorTopic: q.Topic, topics.HeaderErrorPartition: fmt.Sprint(q.Partition), topics.HeaderErrorOffset: fmt.Sprint(q.Offset),
-		topics.HeaderErrorTimestamp: fmt.Sprint(q.Timestamp.UnixMilli()), topics.HeaderErrorStage: "DELIVER", topics.HeaderErrorMessage: "why",
+		topics.HeaderErrorTimestamp: fmt.Sprint(q.Timestamp.UnixMilli()), topics.HeaderErrorStage: string(topics.StageProduce), topics.HeaderErrorMessage: "why",
 	} {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/bench/check"
 )
@@ -116,4 +117,26 @@ func TestStrayOfAnEmptyPartition(t *testing.T) {
 	s.write(s.delivered(&kgo.Record{Topic: "delays", Partition: 1, Offset: 3}, 50))
 	s.write(s.condemned(&kgo.Record{Topic: "delays", Partition: 1, Offset: 4, Timestamp: s.at(50)}, "no_due"))
 	s.expect(s.pass(s.verifier()), map[string]int64{"stray": 2}, "delays/1@3: seen at orders/")
+}
+
+// A window may begin before 1970: brokers are not asked for times that mean something else to them, or nothing.
+func TestFromBefore1970(t *testing.T) {
+	s := newStage(t)
+	s.many(0, 5, 1)
+	s.resolve("delays", 0, 5, 60, 5)
+	s.fake.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		s.fake.KeepControl()
+		for _, topic := range req.(*kmsg.ListOffsetsRequest).Topics {
+			for _, p := range topic.Partitions {
+				if p.Timestamp < -2 {
+					t.Errorf("brokers are asked where %d is", p.Timestamp)
+				}
+			}
+		}
+		return nil, nil, false
+	})
+	s.config.From = time.Now().AddDate(-100, 0, 0)
+	if r := s.pass(s.verifier()); r.Counts.Requested != 5 {
+		t.Errorf("%+v", r.Counts)
+	}
 }

@@ -130,7 +130,20 @@ func (s *stage) delivered(q *kgo.Record, due float64) *kgo.Record {
 func (s *stage) condemned(q *kgo.Record, code string) *kgo.Record {
 	return &kgo.Record{Topic: q.Topic + ".dead", Key: q.Key, Value: q.Value, Timestamp: q.Timestamp.Add(time.Second), Headers: slices.Concat(q.Headers, headers(
 		"__delay.errors.topic="+q.Topic, fmt.Sprint("__delay.errors.partition=", q.Partition), fmt.Sprint("__delay.errors.offset=", q.Offset),
-		"__delay.errors.timestamp="+millis(q.Timestamp), "__delay.errors.stage=PARSE", "__delay.errors.code="+code, "__delay.errors.message=why"))}
+		"__delay.errors.timestamp="+millis(q.Timestamp), "__delay.errors.stage="+stageOf(code), "__delay.errors.code="+code, "__delay.errors.message=why"))}
+}
+
+// stageOf is where a request is refused with a code.
+func stageOf(code string) string {
+	switch code {
+	case "target_not_allowed":
+		return "AUTHORIZE"
+	case "too_far_ahead", "too_late", "unknown_handle", "attempts_exhausted", "duplicate_id":
+		return "STORE"
+	case "unknown_target", "forbidden_target", "too_large", "rejected", "expired":
+		return "PRODUCE"
+	}
+	return "PARSE"
 }
 
 // carryOn writes a request once more, to be tried again at some minute.

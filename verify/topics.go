@@ -147,7 +147,7 @@ func (v *Verifier) chosen(ctx context.Context, names []string) (from, to map[pla
 		if t.IsZero() {
 			return nil, nil
 		}
-		return list(v.adm.ListOffsetsAfterMilli(ctx, t.UnixMilli(), names...))
+		return list(v.adm.ListOffsetsAfterMilli(ctx, max(t.UnixMilli(), 0), names...)) // brokers take what is negative for something else
 	}
 	if from, err = bound(v.config.From); err != nil {
 		return nil, nil, err

@@ -182,6 +182,7 @@ func (c judging) arrived(src *source, s *slot, offset int64, a arrival) bool {
 	if s.arrivals < math.MaxUint8 {
 		s.arrivals++
 	}
+	delete(c.astray, src.name(offset))
 	if s.arrivals > 1 {
 		if c.ofAnotherGroup(src, s, a) {
 			c.counts.Delivered--
@@ -265,6 +266,7 @@ func (c *Checker) Died(r *kgo.Record, read time.Time) {
 	if c.config.Survey != nil && (!p.named() || rt == nil || rt.Unseen) {
 		c.counts.DeadLettered--
 		c.counts.Foreign++
+		straying{c}.delivered(r)
 		return
 	}
 	if !p.named() || rt == nil {
@@ -277,6 +279,7 @@ func (c *Checker) Died(r *kgo.Record, read time.Time) {
 		judging{c}.judgeGone(src, offset, -1, r, moment{written: untimed})
 		return
 	}
+	p.problem = cmp.Or(p.problem, misTold(r, p))
 	if box := rt.letterBox(codeOf(p.code)); box != r.Topic {
 		p.problem = "dead letter topic " + r.Topic + ", not " + box
 	}

@@ -25,7 +25,8 @@ type Checker struct {
 	contents contents // of routes without emitted headers
 	namings  namings
 	ids      ids
-	relays   relays // of a Survey
+	relays   relays            // of a Survey
+	astray   map[Source]string // of a Survey, by what has not arrived where it belongs: where else it lies
 	prompt   promptness
 
 	lateness *Lateness
@@ -101,6 +102,7 @@ func New(config Config) (*Checker, error) {
 		believed: make(map[string]int64),
 	}
 	c.namings, c.ids, c.relays = newNamings(c), newIDs(c), relays{by: make(map[Source][]relay)}
+	c.astray = make(map[Source]string)
 	c.prompt = newPromptness(config)
 	c.targets.index(others)
 	if !config.Until.IsZero() {

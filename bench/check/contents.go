@@ -60,6 +60,7 @@ func (c judging) deliveredBare(r *kgo.Record, seen time.Time) {
 	if c.config.Survey != nil {
 		c.counts.Delivered--
 		c.counts.Foreign++
+		straying(c).died(r)
 		return
 	}
 	if c.contents == nil {

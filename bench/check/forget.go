@@ -87,7 +87,7 @@ const (
 // Held is how much is held of requests, in bytes, roughly.
 func (c *Checker) Held() int64 {
 	n := int64(len(c.namings.named)+len(c.namings.namers)+len(c.namings.foreign)+len(c.ids.by)+len(c.ids.of)+len(c.ids.cancels)+len(c.relays.by)) * specialBytes
-	n += int64(len(c.ids.spans)+len(c.ids.sent)+len(c.prompt.delivered)+len(c.prompt.there)) * fewBytes
+	n += int64(len(c.ids.spans)+len(c.ids.sent)+len(c.astray)+len(c.prompt.delivered)+len(c.prompt.there)) * fewBytes
 	for _, s := range c.sources {
 		n += int64(len(s.pages))*pageBytes + int64(len(s.few))*fewBytes + int64(len(s.arrived))*(bitsPages*8+bitsPages/8)
 		n += int64(len(s.marks))*markBytes + int64(len(s.copied))*copyBytes + int64(len(s.gone))*bitsPages*8 + int64(len(s.freed.now)+len(s.freed.before))*freedBytes
@@ -183,7 +183,7 @@ func (e surveying) decideShared() {
 // lose settles a request that is lost for good. What says what should have become of it.
 func (e surveying) lose(src *source, offset int64, s *slot, what string, args ...any) {
 	if v := (judging{&e.Checker}).unseen(src, offset, s); v.Fate == Lost && v.Final && !s.is(settled) {
-		e.fault(Missing, src.name(offset), nil, what, args...)
+		e.fault(Missing, src.name(offset), nil, what+"%s", append(slices.Clip(args), straying{&e.Checker}.seen(src.name(offset)))...)
 		s.flags |= settled
 	}
 }

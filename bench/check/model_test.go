@@ -76,9 +76,19 @@ func (w *world) condemn(q *kgo.Record, code string) *kgo.Record {
 	r := &kgo.Record{Topic: q.Topic + ".dead", Key: q.Key, Value: q.Value, Timestamp: q.Timestamp}
 	r.Headers = append(slices.Clone(q.Headers), parse([]string{
 		errorPrefix + "topic=" + q.Topic, fmt.Sprint(errorPrefix, "partition=", q.Partition), fmt.Sprint(errorPrefix, "offset=", q.Offset),
-		errorPrefix + "timestamp=" + millis(q.Timestamp), errorPrefix + "stage=PARSE", errorPrefix + "code=" + code, errorPrefix + "message=why",
+		errorPrefix + "timestamp=" + millis(q.Timestamp), errorPrefix + "stage=" + stageOf(code), errorPrefix + "code=" + code, errorPrefix + "message=why",
 	})...)
 	return w.append(r)
+}
+
+// stageOf is where a request is refused with a code, mostly.
+func stageOf(code string) string {
+	for _, s := range stages {
+		if s.codes&codeOf([]byte(code)) != 0 {
+			return s.name
+		}
+	}
+	return "PARSE"
 }
 
 // triedBefore has a dead letter say how often it was tried before.

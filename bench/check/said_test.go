@@ -2,6 +2,7 @@ package check
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,7 +35,8 @@ func TestWhatArrivedSaysOfItself(t *testing.T) {
 		return func(w *world, q *kgo.Record) *kgo.Record {
 			d := w.condemn(q, code)
 			for _, h := range parse(headers) {
-				set(d, h.Key, string(h.Value))
+				drop(d, h.Key)
+				d.Headers = append(d.Headers, h)
 			}
 			return d
 		}
@@ -83,6 +85,15 @@ func TestWhatArrivedSaysOfItself(t *testing.T) {
 			d.Timestamp = read.Add(2 * time.Minute)
 			return d
 		}, map[Kind]int64{Altered: 1}, 0, 0},
+		{"dead letter of an unknown stage", Route{}, letter("rejected", "__delay.errors.stage=DELIVER"), map[Kind]int64{Altered: 1}, 0, 0},
+		{"dead letter of the stage of another code", Route{}, letter("rejected", "__delay.errors.stage=STORE"), map[Kind]int64{Altered: 1}, 0, 0},
+		{"dead letter that says nothing", Route{}, letter("rejected", "__delay.errors.message="), map[Kind]int64{Altered: 1}, 0, 0},
+		{"dead letter that says no text", Route{}, letter("rejected", "__delay.errors.message=\xff"), map[Kind]int64{Altered: 1}, 0, 0},
+		{"dead letter of a process", Route{}, letter("rejected", "__delay.errors.instance=dw-1"), nil, 0, 0},
+		{"dead letter that blames a header", Route{}, letter("rejected", "__delay.errors.header=delay-target-topic=bills"), nil, 0, 0},
+		{"dead letter that blames a header that is not there", Route{}, letter("rejected", "__delay.errors.header=delay-target=orders"), map[Kind]int64{Altered: 1}, 0, 0},
+		{"dead letter that blames itself", Route{}, letter("rejected", "__delay.errors.header=__delay.errors.code=x"), map[Kind]int64{Altered: 1}, 0, 0},
+		{"dead letter with a header more", Route{}, letter("rejected", "__delay.errors.reason=x"), map[Kind]int64{Altered: 1}, 0, 0},
 		{"dead letter of no offset", Route{}, letter("rejected", "__delay.errors.offset=x"), map[Kind]int64{Stray: 1, Missing: 1}, 0, 0},
 		{"dead letter of no topic of the check", Route{}, letter("rejected", "__delay.errors.topic=others"), map[Kind]int64{Missing: 1}, 0, 1},
 	} {
@@ -207,3 +218,58 @@ func TestPutOffForTooLong(t *testing.T) {
 		})
 	}
 }
+
+// A record that lies where it does not belong is one of others, as long as its request has arrived; else it tells where that went.
+func TestWhereItWentAstray(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		astray func(*world, *kgo.Record) *kgo.Record
+		says   string
+	}{
+		{"delivered to a dead letter topic", func(w *world, q *kgo.Record) *kgo.Record {
+			d := w.deliver(q, due)
+			d.Topic, d.Partition, d.Offset = "requests.dead", 0, 7
+			return d
+		}, "it lies in requests.dead/0@7, as if it were delivered"},
+		{"dead letter in a target", func(w *world, q *kgo.Record) *kgo.Record {
+			d := w.condemn(q, "rejected")
+			d.Topic, d.Partition, d.Offset = "orders", 2, 8
+			return d
+		}, "it lies in orders/2@8, as a dead letter"},
+	} {
+		for _, arrives := range []string{"never", "before", "after"} {
+			t.Run(tt.name+", "+arrives, func(t *testing.T) {
+				w := newWorld()
+				c := w.surveyed(t)
+				q := w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=orders")
+				feed(c, q)
+				if arrives == "before" {
+					c.Observe(w.deliver(q, due), due.Add(time.Minute))
+				}
+				c.Observe(tt.astray(w, q), due.Add(time.Minute))
+				if arrives == "after" {
+					c.Observe(w.deliver(q, due), due.Add(time.Minute))
+				}
+				r := c.Report()
+				if r.Foreign != 1 || len(c.astray) > 0 != (arrives == "never") {
+					t.Errorf("%d are of others, and remembered are %v", r.Foreign, c.astray)
+				}
+				if arrives != "never" {
+					expectKinds(t, r, nil)
+					return
+				}
+				c.config.Survey = loses{}
+				r = c.Report()
+				expectKinds(t, r, map[Kind]int64{Missing: 1})
+				if first := r.Found[Missing].First; len(first) != 1 || !strings.Contains(first[0].Detail, tt.says) {
+					t.Errorf("%v does not say %q", first, tt.says)
+				}
+			})
+		}
+	}
+}
+
+// loses is a group that is done with everything.
+type loses struct{ knows }
+
+func (loses) Unseen(Unseen) Verdict { return Verdict{Fate: Lost} }

@@ -179,6 +179,7 @@ type surveying struct{ *ending }
 
 // judgeUnseen counts a request of which nothing was seen as what it is. What says what should have become of it.
 func (e surveying) judgeUnseen(src *source, offset int64, s *slot, what string, args ...any) {
+	what, args = what+"%s", append(slices.Clip(args), straying{&e.Checker}.seen(src.name(offset)))
 	switch v := (judging{&e.Checker}).unseen(src, offset, s); v.Fate {
 	case Waits:
 		e.counts.Pending++

@@ -8,16 +8,23 @@ import (
 )
 
 // aligned writes a table: cells end with tabs, lines with newlines, and a column is as wide as its widest cell in lines that follow each other, and two
-// blanks; one that is wider than mostPadded sticks out. Unlike text/tabwriter it knows that some characters take two columns of a terminal, and some none.
+// blanks; one that is wider than that gets sticks out. Unlike text/tabwriter it knows that some characters take two columns of a terminal, and some none.
 type aligned struct {
 	w     io.Writer
+	most  int             // columns that a cell is padded to
 	lines strings.Builder // since the last Flush
 }
 
 // mostPadded is how wide a column gets by itself: what stands behind one long id is not pushed out of sight in every row.
 const mostPadded = 64
 
-func newAligned(w io.Writer) *aligned { return &aligned{w: w} }
+func newAligned(w io.Writer) *aligned { return &aligned{w: w, most: mostPadded} }
+
+// newDescription writes what one record is, which a terminal does not cut: a column takes a third of that at most, so that one long name does not push
+// the values of all others into the next line.
+func newDescription(w io.Writer) *aligned {
+	return &aligned{w: w, most: min(max(columnsOf(w, 3*mostPadded)/3, 12), mostPadded)}
+}
 
 func (t *aligned) Write(b []byte) (int, error) { return t.lines.Write(b) }
 
@@ -38,7 +45,7 @@ func (t *aligned) Flush() error {
 		for from := 0; from < len(rows); {
 			to, widest := from, 0
 			for ; to < len(rows) && c < len(rows[to])-1; to++ { // what follows the last tab of a line is of no column
-				widest = max(widest, min(displaywidth.String(rows[to][c]), mostPadded))
+				widest = max(widest, min(displaywidth.String(rows[to][c]), t.most))
 			}
 			for _, row := range rows[from:to] {
 				row[c] += strings.Repeat(" ", max(widest-displaywidth.String(row[c]), 0)+2)

@@ -39,7 +39,7 @@ The cases are ` + strings.Join(bench.Cases(), ", ") + `.
 The exit code is 1 when a case could not be measured or a record was not delivered as it
 should be; a goal that is missed is only said.`,
 		Example: "  duewheel bench -b localhost:9092\n  duewheel bench -b localhost:9092 --case lateness,instant --rate 2000 -o json",
-		Args:    noArguments,
+		Args:    oneCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Replica = f.benchReplica
 			return f.bench(cmd, bench.Run, o, asJSON)

@@ -53,7 +53,7 @@ func newCheckpointsCommand(f *flags) *cobra.Command {
 to which records are accepted, the watermark up to which they are resolved, and the
 low water from which a replay begins. It reads only, and disturbs nothing.`,
 		Example: "  duewheel checkpoints -c duewheel.yaml\n  duewheel checkpoints -b localhost:9092 -g duewheel -o json",
-		Args:    noArguments,
+		Args:    oneCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := topicNames(cmd, "topic"); err != nil {
 				return err

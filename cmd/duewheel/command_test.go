@@ -377,6 +377,15 @@ func TestCommandsRefuse(t *testing.T) {
 		args []string
 		want string
 	}{
+		{"a part of topics that is not there, with a flag behind it", []string{"topics", "chek", "--frm", "x"}, "unknown command \"chek\" for \"duewheel topics\"\n\nDid you mean this?\n\tcheck\n"},
+		{"a part of topics with a flag that it has not", []string{"topics", "check", "--frm", "x"}, "unknown flag: --frm; `duewheel topics check --help` lists the flags"},
+		{"a flag of topics that it has not", []string{"topics", "--frm", "x"}, "unknown flag: --frm; `duewheel topics --help` lists the flags"},
+		{"a part of dlq that is not there, with a flag behind it", []string{"dlq", "shwo", "-x"}, "unknown command \"shwo\" for \"duewheel dlq\"\n\nDid you mean this?\n\tshow\n"},
+		{"a part of checkpoints that is not there", []string{"checkpoints", "mvoe"}, "unknown command \"mvoe\" for \"duewheel checkpoints\"\n\nDid you mean this?\n\tmove\n"},
+		{"a part of checkpoints that is not there, with a flag behind it", []string{"checkpoints", "mvoe", "--from", "a"}, "unknown command \"mvoe\" for \"duewheel checkpoints\"\n\nDid you mean this?\n\tmove\n"},
+		{"a part of checkpoints that is not there, with a flag before it", []string{"checkpoints", "-o", "json", "mvoe", "--from", "a"}, "unknown command \"mvoe\" for \"duewheel checkpoints\"\n\nDid you mean this?\n\tmove\n"},
+		{"a part of checkpoints that is not there, with a flag that has another value", []string{"checkpoints", "mvoe", "-o", "yaml"}, "unknown command \"mvoe\" for \"duewheel checkpoints\"\n\nDid you mean this?\n\tmove\n"},
+		{"a part of bench that is not there", []string{"bench", "failovr", "--for", "1s"}, "unknown command \"failovr\" for \"duewheel bench\"\n\nDid you mean this?\n\tfailover\n"},
 		{"a part of topics that is not there", []string{"topics", "chek"}, "unknown command \"chek\" for \"duewheel topics\"\n\nDid you mean this?\n\tcheck\n"},
 		{"a negative partition", append(order, "--for", "1s", "-p", "-2"), "--partition -2: a partition is a number from 0, and -1 goes by key"},
 		{"a negative partition of the target", append(order, "--for", "1s", "--to-partition", "-3"), "--to-partition -3: a partition is a number from 0, and -1 goes by key"},

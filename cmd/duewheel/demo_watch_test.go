@@ -39,7 +39,7 @@ func demoLetter(of *kgo.Record, code, message string) *kgo.Record {
 	r := &kgo.Record{Topic: demoRequests + ".dead", Offset: of.Offset, Timestamp: of.Timestamp, Key: of.Key, Value: of.Value, Headers: of.Headers}
 	for _, h := range [][2]string{
 		{"topic", demoRequests}, {"partition", "0"}, {"offset", strconv.FormatInt(of.Offset, 10)}, {"timestamp", strconv.FormatInt(of.Timestamp.UnixMilli(), 10)},
-		{"stage", "accept"}, {"code", code}, {"message", message}, {"instance", "a"}, {"attempts", "0"},
+		{"stage", "AUTHORIZE"}, {"code", code}, {"message", message}, {"instance", "a"}, {"attempts", "0"},
 	} {
 		r.Headers = append(r.Headers[:len(r.Headers):len(r.Headers)], kgo.RecordHeader{Key: "__delay.errors." + h[0], Value: []byte(h[1])})
 	}
@@ -79,7 +79,7 @@ func TestDemoNoticesEveryFault(t *testing.T) {
 		{"in the wrong topic", func(w *watch) {
 			w.see([]*kgo.Record{demoArrival(0, "billing.invoices", 0, demoDue, demoDue), letter}, onTime)
 		}, "demo: FAILED: 1 altered (1 delivered"},
-		{"dead-lettered without a reason", func(w *watch) { w.see([]*kgo.Record{demoLetter(good, "too_large", "no"), letter}, onTime) }, "demo: FAILED: 1 good dead-lettered (0 delivered"},
+		{"dead-lettered without a reason", func(w *watch) { w.see([]*kgo.Record{demoLetter(good, "target_not_allowed", "no"), letter}, onTime) }, "demo: FAILED: 1 good dead-lettered (0 delivered"},
 		{"cancelled, and there", func(w *watch) {
 			w.see([]*kgo.Record{came, letter, demoRequest(3, "billing.reminders", demoDue, "delay-id", "x")}, onTime)
 			w.see([]*kgo.Record{{Topic: demoRequests, Offset: 4, Headers: []kgo.RecordHeader{{Key: "delay-cancel", Value: []byte("x")}}}}, onTime)

@@ -102,7 +102,7 @@ func (l *letters) since(ctx context.Context, all []span, t time.Time) error {
 		return nil
 	}
 	slices.Sort(names)
-	listed, err := l.adm.ListOffsetsAfterMilli(ctx, t.UnixMilli(), slices.Compact(names)...)
+	listed, err := l.adm.ListOffsetsAfterMilli(ctx, max(t.UnixMilli(), 0), slices.Compact(names)...)
 	if err != nil {
 		return fmt.Errorf("list offsets: %w", err)
 	}

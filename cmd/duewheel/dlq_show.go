@@ -126,7 +126,7 @@ func (l *letter) written() []kgo.RecordHeader {
 // show prints a dead letter for people, with so many bytes of its key and of its value at most.
 func (l *letter) show(w io.Writer, most int) error {
 	fmt.Fprintf(w, "%s, written %s\n", l.place(), formatTime(l.record.Timestamp))
-	t := newAligned(w)
+	t := newDescription(w)
 	row := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(t, "  %s\t%s\n", name, textInLine(value, most))

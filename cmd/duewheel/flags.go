@@ -83,11 +83,16 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneCommand is for commands that have others below them, and do nothing by themselves.
+// oneCommand is for commands that have others below them.
 func oneCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	return unknownCommand(cmd, args)
+}
+
+// unknownCommand says that a command has none below it of a name.
+func unknownCommand(cmd *cobra.Command, args []string) error {
 	unknown := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
 	cmd.SuggestionsMinimumDistance = 2 // as that of duewheel itself
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
@@ -117,8 +122,11 @@ func someNames(_ *cobra.Command, args []string) error {
 
 var errNoName = errors.New("which record? Give its handle or its id")
 
-// flagError says what is wrong with a flag in the words of its own kind, and where to read on.
+// flagError says what is wrong with a flag in the words of its own kind, and where to read on. What stands behind a command that there is not is a flag of that.
 func flagError(cmd *cobra.Command, err error) error {
+	if before := cmd.Flags().Args(); cmd.HasSubCommands() && len(before) > 0 {
+		return unknownCommand(cmd, before)
+	}
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
 		return fmt.Errorf("%w; `%s --help` lists the flags", err, cmd.CommandPath())

@@ -191,7 +191,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 			text += "; unless it is a duplicate, or replaces nothing: what lies before it was not searched (--patience)"
 		}
 		if !one.whole() {
-			text += unsearched(one.end-one.to, "has taken it away")
+			text += unsearched(one.searched, "has taken it away")
 		}
 	case ahead.IsDeadLettered:
 		switch {
@@ -212,7 +212,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 			text += ", and so in time, as it seems"
 		}
 		if !one.whole() {
-			text += unsearched(one.end-one.to, "says that it was resolved before")
+			text += unsearched(one.searched, "says that it was resolved before")
 		}
 	default:
 		if fate.Forgotten {
@@ -222,7 +222,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 		if fate.Taken {
 			text = "taken away, or dead-lettered: it lies before all that is pending"
 			if !one.whole() {
-				text += "; or it was carried, or delivered before what is due earlier, and " + tellsUnsearched(one.end-one.to)
+				text += "; or it was carried, or delivered before what is due earlier, and " + tellsUnsearched(one.searched)
 			}
 			break
 		}
@@ -310,7 +310,7 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 func (o *getting) print(w io.Writer, v *view, one *foundRecord, row *recordRow) error {
 	r, most := one.record, o.most(w)
 	fmt.Fprintf(w, "%s/%d@%d, %s\n", row.Topic, row.Partition, r.Offset, writtenAt(r.Timestamp, v.Now))
-	t := newAligned(w)
+	t := newDescription(w)
 	line := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(t, "  %s\t%s\n", name, textInLine(value, most))
@@ -370,18 +370,18 @@ func (o *getting) showValue(w io.Writer, b []byte) error {
 	return err
 }
 
-// unsearched says that the last records of a log, so many, were not searched for one that does something.
-func unsearched(n int64, does string) string {
-	if n == 1 {
-		return "; unless the last record of the log " + does + ", which was not searched (--patience)"
+// unsearched says that the last records of a log were not searched for one that does something.
+func unsearched(s searched, does string) string {
+	if s.left() == 1 {
+		return "; unless the last record of the log " + does + ", which was not searched " + s.why()
 	}
-	return fmt.Sprintf("; unless one of the last %s of the log %s, which were not searched (--patience)", count(n, "record"), does)
+	return fmt.Sprintf("; unless one of the last %s of the log %s, which were not searched %s", count(s.left(), "record"), does, s.why())
 }
 
-// tellsUnsearched says that the last records of a log, so many, would tell more.
-func tellsUnsearched(n int64) string {
-	if n == 1 {
-		return "the last record of the log tells, which was not searched (--patience)"
+// tellsUnsearched says that the last records of a log would tell more.
+func tellsUnsearched(s searched) string {
+	if s.left() == 1 {
+		return "the last record of the log tells, which was not searched " + s.why()
 	}
-	return fmt.Sprintf("the last %s of the log tell, which were not searched (--patience)", count(n, "record"))
+	return fmt.Sprintf("the last %s of the log tell, which were not searched %s", count(s.left(), "record"), s.why())
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -45,6 +47,9 @@ func (a *auditRow) more() string {
 	if a.By != "" {
 		text += " by " + a.By
 	}
+	if a.NextDue > 0 {
+		text += ", due again at " + formatMillis(a.NextDue)
+	}
 	if a.Code != "" {
 		text += ": " + a.Code + ": " + a.Message
 	}
@@ -79,6 +84,12 @@ func (v auditing) lookUp(ctx context.Context, topic string, one *foundRecord, un
 	if topic == "" || one.record == nil || !known {
 		return
 	}
+	v.others = map[string]auditRow{}
+	defer func() {
+		if one.fate.State != ahead.IsPending {
+			v.noteOthers(one.audit)
+		}
+	}()
 	since, asked := one.record.Timestamp, name.Due
 	if _, as, is := one.got.Mark().Written(one.record.Headers, one.record.Offset); is { // it stands for a request, which is told of
 		first := foundRecord{got: one.got, fate: ahead.Fate{Found: ahead.Found{Offset: as.Origin.Offset, Due: as.Origin.Due}}}
@@ -152,7 +163,7 @@ func (v auditing) read(ctx context.Context, topic, of, key string, part auditPar
 	case d.Err != nil:
 		return nil, d.Err
 	}
-	from, err := adm.ListOffsetsAfterMilli(ctx, part.since.Add(-v.Skew).UnixMilli(), topic)
+	from, err := adm.ListOffsetsAfterMilli(ctx, max(part.since.Add(-v.Skew).UnixMilli(), 0), topic) // brokers take what is negative for something else
 	var to kadm.ListedOffsets
 	if err == nil && !part.before.IsZero() {
 		to, err = adm.ListOffsetsAfterMilli(ctx, part.before.Add(-v.Skew).UnixMilli(), topic)
@@ -178,6 +189,18 @@ func (v auditing) read(ctx context.Context, topic, of, key string, part auditPar
 	return rows, err
 }
 
+// noteOthers says what other groups have told of a record of which this one has told no end: the group may have had such a name in between.
+func (v auditing) noteOthers(told []auditRow) {
+	if outcomeOf(told) != nil {
+		return
+	}
+	for _, group := range slices.Sorted(maps.Keys(v.others)) {
+		if last := v.others[group]; last.Event != topics.AuditAccepted.String() {
+			fmt.Fprintf(v.stderr, "note: the group %s has told of it that it was %s; that counts if it is a former name of this one\n", visible(group), visible(last.Event+last.more()))
+		}
+	}
+}
+
 // auditPartition is where events of a handle are written to, as long as the audit topic has so many partitions.
 func auditPartition(topic, key string, partitions int) int32 {
 	return int32(producer.Partitioner().ForTopic(topic).Partition(&kgo.Record{Key: []byte(key), Partition: producer.AnyPartition}, partitions))
@@ -197,8 +220,12 @@ func (v auditing) readOne(ctx context.Context, tp kafka.TopicPartition, id kadm.
 	err = ahead.Read(ctx, v.cl, tp, kafka.TopicID(id), begin, end, func(r *kgo.Record) bool {
 		reached = r.Offset + 1
 		var a auditRow
-		if string(r.Key) == key && json.Unmarshal(r.Value, &a) == nil && a.Topic == of && (a.Group == v.Group || a.Group == v.Identity) {
+		switch {
+		case string(r.Key) != key || json.Unmarshal(r.Value, &a) != nil || a.Topic != of:
+		case a.Group == v.Group || a.Group == v.Identity:
 			rows = append(rows, a)
+		default:
+			v.others[a.Group] = a
 		}
 		return reached%1024 != 0 || time.Now().Before(until)
 	}, nil)

@@ -31,16 +31,30 @@ type foundRecord struct {
 }
 
 // searched is how far what may have taken a record away was looked for.
-type searched struct{ to, end int64 }
+type searched struct {
+	to, end int64
+	kept    bool // all was that is not in or behind an open transaction
+}
 
 func searchedOf(got *ahead.Looked) searched {
 	if got.Open {
-		return searched{got.ReadTo, got.Bounds.High}
+		return searched{got.ReadTo, got.Bounds.High, got.ReadTo >= got.Bounds.Stable}
 	}
-	return searched{got.ReadTo, got.Bounds.Stable}
+	return searched{to: got.ReadTo, end: got.Bounds.Stable}
 }
 
 func (s searched) whole() bool { return s.to >= s.end }
+
+// left is how many records were not.
+func (s searched) left() int64 { return s.end - s.to }
+
+// why says why they were not.
+func (s searched) why() string {
+	if s.kept {
+		return "(an open transaction)"
+	}
+	return "(--patience)"
+}
 
 // named finds what a handle or an id names. The error tells of partitions that could not be looked at, too; what was found in others is returned.
 func (v *view) named(ctx context.Context, name string, patience time.Duration) ([]*foundRecord, error) {
@@ -147,6 +161,7 @@ func (v *view) atHandleOf(ctx context.Context, p partitionOf, h topics.Handle, p
 		one.other = true // the fold has passed it over
 		return one, nil
 	}
+	one.record = firstOf(one, fates[0].Offset)
 	one.fate, one.blind = fates[0], got.Blind() && v.asksOthers(one)
 	if is := v.handleOf(one); is.Due != h.Due && one.fate.Due > topics.AtOnce {
 		return nil, findings{fmt.Errorf("the record at offset %d of %s is due at another time than %s says: its handle is %s", h.Offset, p, h, is)}
@@ -200,7 +215,7 @@ func (r *removedError) Error() string { return r.text }
 func removed(p partitionOf, one *foundRecord, h topics.Handle) error {
 	unless := ""
 	if !one.whole() {
-		unless = fmt.Sprintf(" it was carried, to where the last %s of the log lie, which were not searched (--patience), or", count(one.end-one.to, "record"))
+		unless = fmt.Sprintf(" it was carried, to where the last %s of the log lie, which were not searched %s, or", count(one.left(), "record"), one.why())
 	}
 	text := fmt.Sprintf("unknown: the log of %s begins at offset %d, and %s lay before that: retention or trimming has removed it, so it was resolved, unless%s the topic has lost pending records (`duewheel topics check`)", p, one.got.Bounds.Start, h, unless)
 	return &removedError{p, h, text}
@@ -272,6 +287,18 @@ func (v *view) asWritten(got *ahead.Looked, r *kgo.Record) *kgo.Record {
 	}
 	first := *r
 	first.Offset, first.Headers, first.Timestamp = c.Seq, written, time.UnixMilli(c.Timestamp)
+	return &first
+}
+
+// firstOf is the request at an offset, as its producer wrote it, where the log has only a retry of it; of any other record, that itself.
+func firstOf(one *foundRecord, offset int64) *kgo.Record {
+	r := one.record
+	written, as, is := one.got.Mark().Written(r.Headers, r.Offset)
+	if r.Offset == offset || !is || as.Origin.Offset != offset {
+		return r
+	}
+	first := *r
+	first.Offset, first.Headers, first.Timestamp = offset, written, time.UnixMilli(as.Origin.Timestamp)
 	return &first
 }
 

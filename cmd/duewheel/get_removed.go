@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/duewheel/duewheel/topics"
 )
 
 // removedIn are those of an error's parts that are about a record which its log has no more: one for each topic that the handle may be of.
@@ -28,6 +30,15 @@ type toldOfRemoved struct {
 	audit []auditRow
 }
 
+// says tells what was told last. What stands for a record that waits to be tried again would have been found, if it was looked for in all of the log.
+func (r *toldOfRemoved) says(last *auditRow) string {
+	text := "the audit topic says " + last.Event + last.more()
+	if last.Event == topics.AuditRetried.String() {
+		text += "; what stands for it was not found, so it was resolved since, or the topic has lost pending records"
+	}
+	return text
+}
+
 // auditOfRemoved reads what an audit topic tells of records that are not in the log any more. When they were written is not known; most have an
 // outcome when they were due, so what was told since then is read first.
 func (v *view) auditOfRemoved(ctx context.Context, topic string, failed error, until time.Time) (all []toldOfRemoved) {
@@ -35,13 +46,16 @@ func (v *view) auditOfRemoved(ctx context.Context, topic string, failed error, u
 		return nil
 	}
 	for _, r := range removedIn(failed) {
+		v.others = map[string]auditRow{}
+		var rows []auditRow
 		for _, since := range []time.Time{time.UnixMilli(r.handle.Due), time.UnixMilli(0)} {
-			rows, _ := auditing{v}.of(ctx, topic, r.from.Topic, r.handle.String(), auditPart{since: since}, until)
+			rows, _ = auditing{v}.of(ctx, topic, r.from.Topic, r.handle.String(), auditPart{since: since}, until)
 			if outcomeOf(rows) != nil {
 				all = append(all, toldOfRemoved{r, rows})
 				break
 			}
 		}
+		auditing{v}.noteOthers(rows)
 	}
 	return all
 }
@@ -51,7 +65,7 @@ func (o *getting) showRemoved(w io.Writer, v *view, all []toldOfRemoved) error {
 	for i, r := range all {
 		last := outcomeOf(r.audit)
 		row := recordRow{Topic: r.from.Topic, Partition: r.handle.Partition, Offset: r.handle.Offset, Handle: r.handle.String(), State: last.Event,
-			Says: "the audit topic says " + last.Event + last.more(), Due: r.handle.Due, Headers: []readHeaderRow{}, Audit: r.audit}
+			Says: r.says(last), Due: r.handle.Due, Headers: []readHeaderRow{}, Audit: r.audit}
 		if o.output == "json" {
 			if err := newJSON(w).Encode(row); err != nil {
 				return err
@@ -62,7 +76,7 @@ func (o *getting) showRemoved(w io.Writer, v *view, all []toldOfRemoved) error {
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintf(w, "%s/%d@%d, which is not in the log any more\n", row.Topic, row.Partition, row.Offset)
-		t := newAligned(w)
+		t := newDescription(w)
 		fmt.Fprintf(t, "  state\t%s\n  handle\t%s\n  due\t%s\n", visible(row.Says), row.Handle, formatMillis(row.Due))
 		printAudit(t, r.audit, v.Now.Location())
 		if err := t.Flush(); err != nil {

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/topics"
 )
@@ -19,13 +22,13 @@ func TestGetOfARemovedRecordReadsTheAuditTopic(t *testing.T) {
 	due := int64(1767225605123)
 	handle := func(offset int64) topics.Handle { return topics.Handle{Offset: offset, Due: due} }
 	for _, topic := range []string{"delays", "others"} {
-		for range 4 {
+		for range 5 {
 			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var offsets kadm.Offsets
-		offsets.AddOffset(topic, 0, 3, -1)
+		offsets.AddOffset(topic, 0, 4, -1)
 		if _, err := kadm.NewClient(cl).DeleteRecords(t.Context(), offsets); err != nil {
 			t.Fatal(err)
 		}
@@ -38,6 +41,9 @@ func TestGetOfARemovedRecordReadsTheAuditTopic(t *testing.T) {
 		{topics.Audit{Event: topics.AuditDelivered, Of: handle(0), In: topics.AppendAuditIn(nil, "delays", "g", due+5), Target: "orders"}, due + 5},
 		{topics.Audit{Event: topics.AuditCancelled, Of: handle(0), In: topics.AppendAuditIn(nil, "delays", "another", due+6)}, due + 6},
 		{topics.Audit{Event: topics.AuditCancelled, Of: handle(1), In: topics.AppendAuditIn(nil, "delays", "g", due-8000)}, due - 8000},
+		{topics.Audit{Event: topics.AuditDelivered, Of: handle(2), In: topics.AppendAuditIn(nil, "delays", "g-for-a-while", due+5), Target: "orders"}, due + 5},
+		{topics.Audit{Event: topics.AuditRetried, Of: handle(3), In: topics.AppendAuditIn(nil, "delays", "g", due+5), NextDue: due + 1000}, due + 5},
+		{topics.Audit{Event: topics.AuditAccepted, Of: handle(2), In: topics.AppendAuditIn(nil, "delays", "another", due-8000)}, due - 8000},
 		{topics.Audit{Event: topics.AuditAccepted, Of: handle(2), In: topics.AppendAuditIn(nil, "delays", "g", due-8000)}, due - 8000},
 	} {
 		value, key := a.Append(nil)
@@ -67,5 +73,80 @@ func TestGetOfARemovedRecordReadsTheAuditTopic(t *testing.T) {
 	}
 	if out, err = get(handle(2), "--audit", "audit", "-t", "delays"); err == nil {
 		t.Errorf("nothing but that it was accepted: %s", out)
+	}
+	if out, err = get(handle(3), "--audit", "audit", "-t", "delays"); err != nil || !strings.Contains(out, "the audit topic says retried, due again at 2026-01-01T00:00:06.123Z; what stands for it was not found, so ") {
+		t.Errorf("retried, and lost: %v\n%s", err, out)
+	}
+	// Another group has told more, which may be what this one was called in between.
+	for offset, want := range map[int64]string{0: "", 2: "note: the group g-for-a-while has told of it that it was delivered in orders/2@7; that counts if it is a former name of this one\n"} {
+		_, notes, _ := both(t, "get", "-b", addr, "-g", "g", handle(offset).String(), "-t", "delays", "--audit", "audit", "-X", "routes[0].topic=delays", "-X", "routes[0].target=orders")
+		if !strings.Contains(notes, want) || strings.Count(notes, "has told of it") != min(len(want), 1) {
+			t.Errorf("of offset %d notes are %q", offset, notes)
+		}
+	}
+}
+
+// Of a request that the log has lost, and that waits to be tried again, it is told what stands for it, and what it was.
+func TestGetOfARemovedRecordThatIsTriedAgain(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	cl := client(t, addr)
+	written, due := time.Now().Add(-time.Hour).UnixMilli(), time.Now().Add(-time.Minute).UnixMilli()
+	next := time.Now().Add(time.Hour).UnixMilli()
+	id := c.TopicInfo("delays").TopicID
+	mark := topics.NewMark([4]byte(id[:4]), "g", 0)
+	for offset := range int64(4) {
+		r := &kgo.Record{Topic: "delays", Key: []byte("k"), Value: []byte("mine"), Headers: []kgo.RecordHeader{
+			{Key: "delay-until", Value: strconv.AppendInt(nil, due, 10)}, {Key: "delay-target-topic", Value: []byte("orders")}, {Key: "trace", Value: []byte("17")}}}
+		if offset == 3 {
+			r.Headers, _ = topics.AppendRetry(nil, r.Headers, mark, topics.Retry{Due: next, Attempt: 1, Origin: topics.Origin{Offset: 1, Timestamp: written, Due: due}}, nil)
+		}
+		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.DeleteRecords("delays", 0, 3); err != nil {
+		t.Fatal(err)
+	}
+	get := func(offset int64, more ...string) (string, error) {
+		return command(t, "", append([]string{"get", "-b", addr, "-g", "g", "-t", "delays", topics.Handle{Offset: offset, Due: due}.String()}, more...)...)
+	}
+	out, err := get(1)
+	if err != nil || !strings.HasPrefix(out, "delays/0@1, written ") || !strings.Contains(out, "offset 3 stands for it") || !strings.Contains(out, "trace") || !strings.Contains(out, "mine") || strings.Contains(out, "delay-retry") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	want := fmt.Sprintf(`"handle":"0-1-%d","state":"retried"`, due)
+	if out, err = get(1, "-o", "json"); err != nil || !strings.Contains(out, want) || !strings.Contains(out, fmt.Sprintf(`"timestamp":%d`, written)) || !strings.Contains(out, fmt.Sprintf(`"by":3,"next_due":%d`, next)) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err = get(0); err == nil || !strings.Contains(err.Error(), "retention or trimming has removed it") {
+		t.Errorf("another one: %v\n%s", err, out)
+	}
+}
+
+// Brokers are not asked for times before 1970, which mean something else to them, or nothing.
+func TestTimesBefore1970AreNotAskedFor(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1, "delays.dead": 1, "audit": 1})
+	if err := client(t, addr).ProduceSync(t.Context(), &kgo.Record{Topic: "delays", Value: []byte("v")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.DeleteRecords("delays", 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	c.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		for _, topic := range req.(*kmsg.ListOffsetsRequest).Topics {
+			for _, p := range topic.Partitions {
+				if p.Timestamp < -2 {
+					t.Errorf("brokers are asked where %d is in %s", p.Timestamp, topic.Topic)
+				}
+			}
+		}
+		return nil, nil, false
+	})
+	if out, err := command(t, "", "get", "-b", addr, "-g", "g", "-t", "delays", "--audit", "audit", "0-0-1767225605123"); err == nil || !strings.Contains(err.Error(), "has removed it") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := command(t, "", "dlq", "ls", "-b", addr, "-t", "delays.dead", "--since", "30000d"); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -136,7 +136,7 @@ func TestGetSaysWhatWaits(t *testing.T) {
 		{7, auditRow{Event: "dead_lettered", Code: "too_large", Message: "it has 2 MB"}, "dead_lettered", "the audit topic says dead_lettered: too_large: it has 2 MB"},
 	} {
 		due := lookNow.Add(2 * time.Hour).UnixMilli()
-		one := &foundRecord{fate: ahead.Fate{Found: ahead.Found{Due: due}, Waits: ahead.Pending{Due: due, Read: true}}, searched: searched{c.to, 9}}
+		one := &foundRecord{fate: ahead.Fate{Found: ahead.Found{Due: due}, Waits: ahead.Pending{Due: due, Read: true}}, searched: searched{to: c.to, end: 9}}
 		if c.audit.Event != "" {
 			one.audit = []auditRow{c.audit}
 		}
@@ -162,7 +162,7 @@ func TestGetSaysWhatElseMayBe(t *testing.T) {
 		{ahead.IsResolved, true, 8, ", and the last record of the log tells, which was not searched (--patience)"},
 		{ahead.IsResolved, true, 7, "; or it was carried, or delivered before what is due earlier, and the last 2 records of the log tell, which were not searched (--patience)"},
 	} {
-		one := &foundRecord{fate: ahead.Fate{Found: ahead.Found{Due: due}, State: c.state, Taken: c.taken, By: 5}, searched: searched{c.to, 9}}
+		one := &foundRecord{fate: ahead.Fate{Found: ahead.Found{Due: due}, State: c.state, Taken: c.taken, By: 5}, searched: searched{to: c.to, end: 9}}
 		if _, text := (&view{Looker: &ahead.Looker{Now: lookNow}}).says(one); !strings.HasSuffix(text, c.says) {
 			t.Errorf("%+v: %s", c, text)
 		}

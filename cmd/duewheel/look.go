@@ -142,7 +142,8 @@ type view struct {
 	partitions []partitionOf
 	unseen     []error // of topics that were asked for, beside these partitions
 	stderr     io.Writer
-	one        bool // it is about one record: what others will become need not be said
+	one        bool                // it is about one record: what others will become need not be said
+	others     map[string]auditRow // by the name of another group: what it has told last of the record that is looked up
 }
 
 // partitionOf is one partition of a delay topic.

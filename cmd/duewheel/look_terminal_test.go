@@ -189,3 +189,28 @@ func TestLookOnATerminal(t *testing.T) {
 		}
 	}
 }
+
+// On a narrow terminal a value begins beside its name, whatever others are called.
+func TestGetOnANarrowTerminal(t *testing.T) {
+	fixTime(t)
+	_, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	r := &kgo.Record{Topic: "delays", Key: []byte("k"), Value: []byte("v"), Timestamp: lookNow, Headers: []kgo.RecordHeader{
+		{Key: "delay-for", Value: []byte("1h")}, {Key: "delay-target-topic", Value: []byte("orders")}, {Key: "trace", Value: []byte("0af7651916cd43dd8448eb211c80319c")},
+		{Key: strings.Repeat("name-that-is-long-", 3), Value: []byte("short")}, {Key: "long", Value: []byte(strings.Repeat("x", 300))}}}
+	if err := client(t, addr).ProduceSync(t.Context(), r).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	for _, columns := range []int{40, 60, 80} {
+		text := shownOn(t, columns, "get", "-b", addr, "-g", "g", "-t", "delays", fmt.Sprintf("0-0-%d", lookNow.Add(time.Hour).UnixMilli()))
+		for name, value := range map[string]string{"state": "pending", "delay-for": "1h", "delay-target-topic": "orders", "trace": "0af765", "long": "xxxxxx"} {
+			beside := false
+			for line := range strings.Lines(text) {
+				rest, is := strings.CutPrefix(line, "  "+name+"  ")
+				beside = beside || is && strings.HasPrefix(strings.TrimLeft(rest, " "), value)
+			}
+			if !beside {
+				t.Errorf("on %d columns %s is not beside %s:\n%s", columns, value, name, text)
+			}
+		}
+	}
+}

@@ -397,9 +397,9 @@ func TestReschedule(t *testing.T) {
 
 // That nothing is known of a record which its log has lost does not say that it was resolved, where not all was searched in which a copy may lie.
 func TestRemovedUnlessCarried(t *testing.T) {
-	one := &foundRecord{got: &ahead.Looked{Bounds: kafka.Bounds{Start: 7}}, searched: searched{9, 9}}
+	one := &foundRecord{got: &ahead.Looked{Bounds: kafka.Bounds{Start: 7}}, searched: searched{to: 9, end: 9}}
 	whole := removed(partitionOf{}, one, topics.Handle{}).Error()
-	one.searched = searched{8, 10}
+	one.searched = searched{to: 8, end: 10}
 	part := removed(partitionOf{}, one, topics.Handle{}).Error()
 	const carried = "unless it was carried, to where the last 2 records of the log lie, which were not searched (--patience), or the topic has lost"
 	if strings.Contains(whole, "carried") || !strings.Contains(part, carried) {
@@ -429,7 +429,7 @@ func TestLookBehindATransaction(t *testing.T) {
 		}
 	}
 	handle := topics.Handle{Due: lookNow.Add(due).UnixMilli()}.String()
-	if out, _, err := both(t, append(args, "get", handle)...); err != nil || !strings.Contains(out, "unless the last record of the log has taken it away") {
+	if out, _, err := both(t, append(args, "get", handle)...); err != nil || !strings.Contains(out, "unless the last record of the log has taken it away, which was not searched (an open transaction)") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

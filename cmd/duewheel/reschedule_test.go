@@ -135,7 +135,7 @@ func TestReplacementsOfWhatMayBeGone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one := &foundRecord{got: &ahead.Looked{Partition: p}, record: &kgo.Record{}, searched: searched{c.to, 9}}
+		one := &foundRecord{got: &ahead.Looked{Partition: p}, record: &kgo.Record{}, searched: searched{to: c.to, end: 9}}
 		v := &view{routes: map[string]*topics.Route{"": c.route}}
 		got, err := v.onlyOne("0-0-1795183500000", []*foundRecord{one})
 		if c.says == "" && (err != nil || got != one) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {

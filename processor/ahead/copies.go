@@ -81,6 +81,12 @@ func (l *lost) takes(key state.Key, id uint64, written int64) bool {
 func (p adding) copy(r *kgo.Record, c topics.Copy, q *topics.Request, decided bool) {
 	key := state.Key{Due: c.Due, Seq: c.Seq}
 	p.trace.copied(r, c.Seq, p.hash(q.ID), c.Due)
+	if q.Retry {
+		p.trace.came(c.Seq, q)
+	}
+	if q.Retry && !p.retried(r, c.Seq, q) && !decided {
+		return // it was tried again since
+	}
 	pending := p.checkpoint.Watermark.Less(key)
 	remembered := !pending && q.ID != nil && p.checkpoint.Watermark.Less(p.rememberedUntil(key))
 	place, has := p.find(c.Seq)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -80,6 +82,82 @@ func TestNamesThatTakeMost(t *testing.T) {
 			}
 			if got := offsetsOf(p); !slices.Equal(got, want) {
 				t.Errorf("pending are %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// carriedRetry is the copy at an offset of a retry that the log had at another one first.
+func carriedRetry(offset, seq, of, first, due int64) *kgo.Record {
+	r := again(seq, of, first, due)
+	r.Headers, _ = topics.AppendCopy(nil, r.Headers, testMark, topics.Copy{Seq: seq, Due: due, Timestamp: r.Timestamp.UnixMilli(), From: seq}, nil)
+	r.Offset = offset
+	return r
+}
+
+// A copy of a retry tells of its request what the retry did, where the log has lost both: what was tried again since waits once, and what stands for the request is known.
+func TestRetriesThatWereCarried(t *testing.T) {
+	first, next, later := testNow-2000, testNow+1000, testNow+5000
+	for _, tt := range []struct {
+		name     string
+		log      []*kgo.Record
+		pending  []int64
+		by, next int64
+	}{
+		{"the copy", []*kgo.Record{carriedRetry(8, 3, 0, first, next)}, []int64{3}, 3, next},
+		{"copied twice", []*kgo.Record{carriedRetry(8, 3, 0, first, next), carriedRetry(9, 3, 0, first, next)}, []int64{3}, 3, next},
+		{"tried again since", []*kgo.Record{carriedRetry(8, 3, 0, first, next), again(11, 0, first, later)}, []int64{11}, 11, later},
+		{"tried again since the copy was read twice", []*kgo.Record{carriedRetry(8, 3, 0, first, next), again(11, 0, first, later), carriedRetry(12, 3, 0, first, next)}, []int64{11}, 11, later},
+		{"the retry, and no copy", []*kgo.Record{again(8, 0, first, next)}, []int64{8}, 8, next},
+		{"of another request", []*kgo.Record{carriedRetry(8, 3, 1, first, next), again(11, 2, first, later)}, []int64{3, 11}, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := opened(t, state.Checkpoint{Offset: 10, LowWater: 8, Watermark: state.Key{Due: testNow - 1000, Seq: 5}}, Env{Watch: Watch{Has: true}})
+			p.LogBegins(8)
+			accept(p, tt.log...)
+			p.Decide()
+			if got := offsetsOf(p); !slices.Equal(got, tt.pending) {
+				t.Errorf("pending are %v, want %v", got, tt.pending)
+			}
+			f := p.Fates()
+			if tt.by == 0 {
+				if len(f) > 0 {
+					t.Errorf("the first has become %+v", f)
+				}
+				return
+			}
+			if len(f) != 1 || f[0].State != IsCarriedOn || f[0].By != tt.by || f[0].NextDue != tt.next || f[0].Due != first || f[0].Written != testNow {
+				t.Errorf("the first has become %+v", f)
+			}
+		})
+	}
+}
+
+// Of a retry it is known what stands for it, when that is a later one of its request.
+func TestRetryThatWasTriedAgain(t *testing.T) {
+	first, next, later := testNow-2000, testNow-500, testNow+5000
+	for _, tt := range []struct {
+		name string
+		log  []*kgo.Record
+		by   int64
+	}{
+		{"in the log", []*kgo.Record{again(8, 0, first, next), again(11, 0, first, later)}, 11},
+		{"a copy of it", []*kgo.Record{carriedRetry(9, 8, 0, first, next), again(11, 0, first, later)}, 11},
+		{"a copy of the later one", []*kgo.Record{again(8, 0, first, next), carriedRetry(12, 11, 0, first, later)}, 11},
+		{"of another request", []*kgo.Record{again(8, 0, first, next), again(11, 1, first, later)}, 0},
+		{"none", []*kgo.Record{again(8, 0, first, next)}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := opened(t, state.Checkpoint{Offset: 10, LowWater: 8, Watermark: state.Key{Due: testNow, Seq: 9}, Parsers: []state.ParserEpoch{{Spec: "p1"}}}, Env{Watch: Watch{Has: true, Offset: 8}})
+			p.LogBegins(8)
+			accept(p, tt.log...)
+			p.Decide()
+			want, due := IsResolved, int64(0)
+			if tt.by > 0 {
+				want, due = IsCarriedOn, later
+			}
+			if f := p.Fates(); len(f) != 1 || f[0].Offset != 8 || f[0].State != want || f[0].By != tt.by || f[0].NextDue != due {
+				t.Errorf("it has become %+v", f)
 			}
 		})
 	}

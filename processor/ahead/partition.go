@@ -116,7 +116,7 @@ func (p *Partition) Accept(r *kgo.Record) {
 		q.Handle.Due += p.Parser(q.Handle.Offset).Jitter(p.env.Mark, q.Handle.Offset)
 	}
 	if q.Retry {
-		p.trace.came(q)
+		p.trace.came(r.Offset, q)
 	}
 	if q.Retry && !decided {
 		p.carry(r, q)
@@ -280,6 +280,19 @@ func (p *Partition) add(r *kgo.Record, q *topics.Request, c condition, f flags) 
 // adding takes in what waits.
 type adding struct{ *Partition }
 
+// retried notes the retry that the log had at an offset first, and reports whether none that is later was read.
+func (p adding) retried(r *kgo.Record, seq int64, q *topics.Request) bool {
+	if p.carried[q.Origin.Offset] > seq {
+		return false
+	}
+	if p.carried == nil {
+		p.carried = map[int64]int64{}
+	}
+	p.carried[q.Origin.Offset] = seq
+	p.trace.carries(r, seq, q)
+	return true
+}
+
 // as is add for what stands for the record that the log had at an offset first.
 func (p adding) as(r *kgo.Record, seq int64, q *topics.Request, c condition, f flags) int32 {
 	e := entry{offset: r.Offset, due: q.Due, written: r.Timestamp.UnixMilli(), id: p.hash(q.ID), size: int32(min(SizeOf(r), math.MaxInt32)), target: p.target(q.Target), condition: c, flags: f}
@@ -296,11 +309,7 @@ func (p adding) as(r *kgo.Record, seq int64, q *topics.Request, c condition, f f
 	}
 	place := p.entries.add(e)
 	if q.Retry {
-		if p.carried == nil {
-			p.carried = map[int64]int64{}
-		}
-		p.carried[q.Origin.Offset] = r.Offset
-		p.trace.carries(r, q)
+		p.retried(r, r.Offset, q)
 	}
 	p.trace.found(r, e.id, q.Due, nil)
 	return place

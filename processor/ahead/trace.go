@@ -42,7 +42,7 @@ type Naming struct {
 // Found is a record that is watched.
 type Found struct {
 	Offset  int64
-	Place   int64 // where it was read last: at Offset, or what is there is a carried copy
+	Place   int64 // where it was read last: at Offset, or what is there is a carried copy, or a retry of what the log has lost
 	Due     int64 // ms; 0: not known, because it was refused, or is Forgotten
 	Written int64 // ms: its timestamp
 	Refusal *topics.Refusal
@@ -56,6 +56,7 @@ type trace struct {
 	watch   Watch
 	id      uint64 // hash of the id that is watched; 0: none
 	own     uint64 // that of the record at the place that is watched
+	again   int64  // what is there is a retry of what lies before this offset; 0: it is none
 	founds  []Found
 	namings []Naming
 }
@@ -128,8 +129,11 @@ func (t *trace) has(offset int64) bool {
 	return slices.ContainsFunc(t.founds, func(f Found) bool { return f.Offset == offset })
 }
 
-// came notes when a record is due of which a retry says it first: its retry route did not know when it came.
-func (t *trace) came(q *topics.Request) {
+// came notes when a record is due of which a retry, which the log had at an offset first, says it first: its retry route did not know when it came.
+func (t *trace) came(seq int64, q *topics.Request) {
+	if t.watch.Has && t.watch.Offset == seq {
+		t.again = q.Origin.Offset + 1
+	}
 	for i := range t.founds {
 		if f := &t.founds[i]; f.Offset == q.Origin.Offset && f.Due == topics.AtOnce {
 			f.Due = q.Origin.Due
@@ -137,11 +141,19 @@ func (t *trace) came(q *topics.Request) {
 	}
 }
 
-// carries notes a retry.
-func (t *trace) carries(r *kgo.Record, q *topics.Request) {
-	if t.isOf(q.Origin.Offset) {
-		t.note(Naming{Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), What: Carries, Due: q.Due, Of: q.Origin.Offset})
+// carries notes a retry that the log had at an offset first. What it stands for may have left the log.
+func (t *trace) carries(r *kgo.Record, seq int64, q *topics.Request) {
+	of := q.Origin
+	if t.again > 0 && t.again == of.Offset+1 && seq > t.watch.Offset {
+		t.note(Naming{Offset: seq, Timestamp: r.Timestamp.UnixMilli(), What: Carries, Due: q.Due, Of: t.watch.Offset})
 	}
+	if !t.isOf(of.Offset) {
+		return
+	}
+	if !t.has(of.Offset) {
+		t.add(Found{Offset: of.Offset, Place: r.Offset, Due: of.Due, Written: of.Timestamp}, 0)
+	}
+	t.note(Naming{Offset: seq, Timestamp: r.Timestamp.UnixMilli(), What: Carries, Due: q.Due, Of: of.Offset})
 }
 
 func (t *trace) note(n Naming) {
