@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,7 +77,7 @@ func TestFatesWhileReplicasRun(t *testing.T) {
 		k.strike()
 	}
 	troubled := claimants[len(claimants)-1]
-	troubled.await(5, ahead.IsCarriedOn)
+	troubled.awaitRecords(5, ahead.IsCarriedOn)
 	troubled.create(targetPartitions, nil, troubled.targets[0])
 	for k.kills < 4 {
 		k.strike()
@@ -152,20 +151,40 @@ func (s *stage) sibling(n int, kind kindOfFates) *stage {
 	return b
 }
 
-// await waits until so much was claimed, or so often one thing.
-func (c *claimant) await(least int, only ...ahead.State) {
+// await waits until so much was claimed.
+func (c *claimant) await(least int) {
+	c.t.Helper()
+	c.awaitSome(least, "claims", func() (n int) {
+		for _, cl := range c.all {
+			if cl.whole {
+				n++
+			}
+		}
+		return n
+	})
+}
+
+// awaitRecords waits until it was said of so many records that they are in a state.
+func (c *claimant) awaitRecords(least int, state ahead.State) {
+	c.t.Helper()
+	c.awaitSome(least, fmt.Sprintf("records in state %d", state), func() int {
+		said := map[topics.Place]bool{}
+		for _, cl := range c.all {
+			if cl.whole && cl.State == state {
+				said[cl.place] = true
+			}
+		}
+		return len(said)
+	})
+}
+
+func (c *claimant) awaitSome(least int, what string, count func() int) {
 	c.t.Helper()
 	eventually(c.t, func() string {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		n := 0
-		for _, cl := range c.all {
-			if cl.whole && (len(only) == 0 || slices.Contains(only, cl.State)) {
-				n++
-			}
-		}
-		if n < least {
-			return fmt.Sprintf("%d claims of the route that %s, want %d", n, c.kind, least)
+		if n := count(); n < least {
+			return fmt.Sprintf("%d %s of the route that %s, want %d", n, what, c.kind, least)
 		}
 		return ""
 	})
