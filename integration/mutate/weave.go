@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// switchVar is the environment variable that turns one of the mutants on that are built together, by its number.
-const switchVar = "DUEWHEEL_MUTANT"
+// switchVar is the environment variable that turns one of the mutants on that are built together, by its number. It is none of the product's: that refuses those that it does
+// not know.
+const switchVar = "MUTATE_TURNS_ON"
 
 // variant is what a mutant makes of a function.
 type variant struct {
