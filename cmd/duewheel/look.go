@@ -85,7 +85,7 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 		digits = strings.TrimPrefix(text, "+")
 	}
 	d, err := setting.Duration(digits)
-	if err != nil || strings.ContainsAny(digits[:1], "+-") { // one sign is enough
+	if err != nil { // also of what has a sign left
 		return readInstant(flag, text, "how far from now, such as 90s, 2h or -10m")
 	}
 	if negative {
