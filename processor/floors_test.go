@@ -19,7 +19,7 @@ import (
 )
 
 // The files of this package stand on each other: none uses, be it by way of others, what is declared in a file that uses it. So it can be read from
-// below, file by file. Fields are told by their types.
+// below, file by file. Methods and fields count, too.
 func TestFilesStandOnEachOther(t *testing.T) {
 	uses := usesOfFiles(t)
 	floors := map[string]int{}
@@ -93,10 +93,12 @@ func usesOfFiles(t *testing.T) map[string]map[string]bool {
 	}
 	for id, of := range info.Uses {
 		_, method := of.(*types.Func)
-		if from, to := file(id.Pos()), ""; of.Pkg() == pkg && (method || of.Parent() == pkg.Scope()) {
-			if to = file(of.Pos()); to != from {
-				uses[from][to] = true
-			}
+		v, _ := of.(*types.Var)
+		if of.Pkg() != pkg || !method && (v == nil || !v.IsField()) && of.Parent() != pkg.Scope() {
+			continue // of another package, or of a function
+		}
+		if from, to := file(id.Pos()), file(of.Pos()); from != to {
+			uses[from][to] = true
 		}
 	}
 	return uses
