@@ -367,6 +367,29 @@ func TestRetryIsCarriedBetweenPasses(t *testing.T) {
 	}
 }
 
+// A copy of an attempt may be on its way while its request is tried again: what is known of that since then stays.
+func TestCopyOfAFormerAttempt(t *testing.T) {
+	s := newStage(t)
+	q := s.ask(0, 10)
+	first := s.carryOn(q, 10, 20)
+	for range 70 { // so that what is remembered of it is not of a page that is still read
+		s.request(0, "delay-target-topic=orders")
+	}
+	first.Offset = s.carry(first, 1, 20).Offset
+	s.cut("delays", 0, first.Offset)
+	s.resolve("delays", 0, first.Offset+1, 15, first.Offset)
+	v := s.verifier()
+	s.expect(s.pass(v), map[string]int64{"overdue": 1}, "1 overdue")
+	again := s.tryAgain(q, 20, 10, 2, 500)
+	s.resolve("delays", 0, again.Offset+1, 40, first.Offset)
+	s.expect(s.pass(v), nil, "1 pending")
+	stale := s.carry(first, 1, 20)
+	s.resolve("delays", 0, stale.Offset+1, 40, first.Offset)
+	if r := s.pass(v); r.Counts.Retried != 2 || r.Counts.Requested != 1 || r.Counts.Pending != 1 {
+		t.Errorf("%+v", r.Counts)
+	}
+}
+
 // A record of a retry route is put off when it is read, where brokers do not say when it came: of that, too, what was carried tells.
 func TestRetriesThatWereCarried(t *testing.T) {
 	for _, tt := range []struct {

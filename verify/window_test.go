@@ -330,11 +330,25 @@ func TestOpenTransactionEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.write(s.delivered(q, 1))
-	var fetched atomic.Bool
+	var fetched, ended atomic.Bool
 	s.hold("delays", &fetched)
-	time.AfterFunc(2*quiet+time.Second, func() { _ = cl.EndTransaction(s.Context(), kgo.TryCommit) })
-	time.AfterFunc(2*quiet+2*time.Second, func() { fetched.Store(true) })
-	if r := s.pass(s.verifier()); r.Counts.Delivered != 1 {
+	var asked, since int // how often it was asked what no transaction keeps back: in all, and since that one had ended
+	s.fake.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		s.fake.KeepControl()
+		r := req.(*kmsg.ListOffsetsRequest)
+		if r.IsolationLevel == 0 || !slices.ContainsFunc(r.Topics, func(t kmsg.ListOffsetsRequestTopic) bool { return t.Topic == "delays" }) {
+			return nil, nil, false
+		}
+		if asked++; asked == 1 {
+			time.AfterFunc(2*quiet, func() { ended.Store(cl.EndTransaction(s.Context(), kgo.TryCommit) == nil) })
+		}
+		if ended.Load() {
+			since++
+		}
+		fetched.Store(since > 3)
+		return nil, nil, false
+	})
+	if r := s.pass(s.verifier()); r.Counts.Delivered != 1 || r.Counts.Faults != 0 {
 		t.Errorf("%+v", r.Counts)
 	}
 }
