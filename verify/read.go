@@ -237,11 +237,11 @@ func (r *reader) explain(ctx context.Context, since time.Duration) error {
 			names = append(names, p.topic)
 		}
 	}
-	starts, err := list(r.adm.ListStartOffsets(ctx, names...))
+	starts, err := list(ctx, r.adm.ListStartOffsets, names...)
 	if err != nil {
 		return err
 	}
-	stable, err := list(r.adm.ListCommittedOffsets(ctx, names...))
+	stable, err := list(ctx, r.adm.ListCommittedOffsets, names...)
 	if err != nil {
 		return err
 	}

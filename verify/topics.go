@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/bench/check"
 )
@@ -93,16 +92,16 @@ func reach(ctx context.Context, cl *kgo.Client) error {
 
 // listStarts asks where the logs of the delay topics begin.
 func (v *Verifier) listStarts(ctx context.Context) (map[place]int64, error) {
-	return list(v.adm.ListStartOffsets(ctx, v.delays...))
+	return list(ctx, v.adm.ListStartOffsets, v.delays...)
 }
 
 // openDelays begins to read partitions of delay topics that are not read yet, and sets how far to read.
 func (v *Verifier) openDelays(ctx context.Context) error {
-	starts, err := list(v.adm.ListStartOffsets(ctx, v.delays...))
+	starts, err := list(ctx, v.adm.ListStartOffsets, v.delays...)
 	if err != nil {
 		return err
 	}
-	ends, err := list(v.adm.ListEndOffsets(ctx, v.delays...))
+	ends, err := list(ctx, v.adm.ListEndOffsets, v.delays...)
 	if err != nil {
 		return err
 	}
@@ -134,7 +133,7 @@ func (v *Verifier) openDelays(ctx context.Context) error {
 
 // findEnds asks where the delay topics end by now: what has arrived and lies beyond was never requested.
 func (v *Verifier) findEnds(ctx context.Context) error {
-	ends, err := list(v.adm.ListEndOffsets(ctx, v.delays...))
+	ends, err := list(ctx, v.adm.ListEndOffsets, v.delays...)
 	for at, end := range ends {
 		v.checker.Ended(at.topic, at.partition, end, v.config.Now().UnixMilli())
 	}
@@ -147,7 +146,7 @@ func (v *Verifier) chosen(ctx context.Context, names []string) (from, to map[pla
 		if t.IsZero() {
 			return nil, nil
 		}
-		return list(v.adm.ListOffsetsAfterMilli(ctx, max(t.UnixMilli(), 0), names...)) // brokers take what is negative for something else
+		return list(ctx, after(v.adm, max(t.UnixMilli(), 0)), names...) // brokers take what is negative for something else
 	}
 	if from, err = bound(v.config.From); err != nil {
 		return nil, nil, err
@@ -233,11 +232,11 @@ func (v *Verifier) openArrivals(ctx context.Context) error {
 	if len(there) == 0 {
 		return nil
 	}
-	starts, err := list(v.adm.ListStartOffsets(ctx, there...))
+	starts, err := list(ctx, v.adm.ListStartOffsets, there...)
 	if err != nil {
 		return err
 	}
-	ends, err := list(v.adm.ListEndOffsets(ctx, there...))
+	ends, err := list(ctx, v.adm.ListEndOffsets, there...)
 	if err != nil {
 		return err
 	}
@@ -275,7 +274,7 @@ func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends m
 	}
 	if begin > 0 && !v.deliveries.anyUntimed() {
 		var err error
-		if since, err = list(v.adm.ListOffsetsAfterMilli(ctx, begin, names...)); err != nil {
+		if since, err = list(ctx, after(v.adm, begin), names...); err != nil {
 			return err
 		}
 	}
@@ -330,36 +329,6 @@ func (v *Verifier) describe(ctx context.Context, t *topic) {
 			t.maxBytes, _ = strconv.Atoi(*c.Value)
 		}
 	}
-}
-
-// list makes one map of listed offsets.
-func list(listed kadm.ListedOffsets, err error) (map[place]int64, error) {
-	if err != nil {
-		return nil, fmt.Errorf("list offsets%s: %w", unlisted(err), err)
-	}
-	all := make(map[place]int64)
-	for topic, partitions := range listed {
-		for partition, o := range partitions {
-			if o.Err != nil {
-				return nil, fmt.Errorf("list offsets of %s/%d: %w", topic, partition, o.Err)
-			}
-			all[place{topic, partition}] = o.Offset
-		}
-	}
-	return all, nil
-}
-
-// unlisted says which partition it is whose leader has not answered, as there is none.
-func unlisted(err error) string {
-	var some *kadm.ShardErrors
-	if !errors.As(err, &some) || len(some.Errs) == 0 {
-		return ""
-	}
-	req, ok := some.Errs[0].Req.(*kmsg.ListOffsetsRequest)
-	if !ok || len(req.Topics) == 0 || len(req.Topics[0].Partitions) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" of %s/%d", req.Topics[0].Topic, req.Topics[0].Partitions[0].Partition)
 }
 
 func sortedPlaces[V any](m map[place]V) []place {
