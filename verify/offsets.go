@@ -21,12 +21,12 @@ func after(adm *kadm.Client, ms int64) question {
 	}
 }
 
-// list asks for offsets, and asks again where a leader has just changed: a former one refuses, and a new one cannot say at first what all its
-// followers have (KIP-207).
+// list asks for offsets, and asks again where a leader has just been elected: it cannot say at first what all its followers have (KIP-207). Whether one
+// leads at all is asked again by the client.
 func list(ctx context.Context, ask question, names ...string) (map[place]int64, error) {
 	for began := time.Now(); ; {
 		all, err := listed(ask(ctx, names...))
-		if moves := errors.Is(err, kerr.OffsetNotAvailable) || errors.Is(err, kerr.NotLeaderForPartition); !moves || time.Since(began) > silence {
+		if !errors.Is(err, kerr.OffsetNotAvailable) || time.Since(began) > silence {
 			return all, err
 		}
 		select {
