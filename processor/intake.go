@@ -27,6 +27,9 @@ func (k *kit) intake(p *partition) *intake {
 // all takes in records one after the other, up to an error, and gives back their memory.
 func (in *intake) all(rs []*kgo.Record, now int64, err error) error {
 	defer in.end()
+	if len(rs) > 0 {
+		in.p.tellHole(rs[0].Offset)
+	}
 	for _, r := range rs {
 		if err == nil {
 			if err = in.accept(r, now); err != nil && in.without(in.p, err) == nil {
@@ -36,6 +39,15 @@ func (in *intake) all(rs []*kgo.Record, now int64, err error) error {
 		r.Recycle() // what was accepted has been copied
 	}
 	return err
+}
+
+// tellHole says so where the log does not have the record that L names, which is pending. It was not aborted, and the log begins no higher, so compaction has
+// removed it, or damage, and nothing tells of what else that has taken. What was given up leaves no such record.
+func (p *partition) tellHole(first int64) {
+	m := p.Marks()
+	if c := m.Committed; p.phase == PhaseCatchUp && m.Position == c.LowWater && c.LowWater < min(c.Offset, first) && c.GivenUp == 0 {
+		p.log.Error("the log has lost a pending record from its midst, and maybe others: is the topic compacted, or was it?", "offset", c.LowWater, "next", first)
+	}
 }
 
 // accept takes in one record.

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 )
@@ -148,4 +150,34 @@ func TestOpenTransactionIsAskedFor(t *testing.T) {
 	equal(t, "while one is open", endEvery(p, session), session)
 	equal(t, "with a long session", endEvery(p, time.Minute), 10*time.Second)
 	equal(t, "with a short session", endEvery(p, 100*time.Millisecond), time.Second)
+}
+
+// A pending record that L names, and that the log has lost from its midst, as compaction takes it, is said to be lost; no log has a hole there that is whole.
+func TestHoleAtTheLowWater(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		from  state.Checkpoint
+		first int64
+		says  bool
+	}{
+		{name: "compacted", from: state.Checkpoint{Offset: 9, LowWater: 2}, first: 3, says: true},
+		{name: "whole", from: state.Checkpoint{Offset: 9, LowWater: 2}, first: 2},
+		{name: "nothing is pending, and what follows was aborted", from: state.Checkpoint{Offset: 2, LowWater: 2}, first: 5},
+		{name: "given up", from: state.Checkpoint{Offset: 9, LowWater: 2, GivenUp: 2}, first: 3},
+	} {
+		l, log := journaled(t)
+		p, err := l.assign(c.from, 0, 9, 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Reset()
+		for offset := c.first; offset < 9; offset += 3 { // what lies further behind was aborted
+			if err := l.intake(p).all([]*kgo.Record{req(offset, ms(farMs), "orders")}, testNow, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if lines := strings.Count(log.String(), "has lost a pending record from its midst"); lines > 1 || (lines == 1) != c.says || c.says && !strings.Contains(log.String(), "offset=2 next=3") {
+			t.Errorf("%s: %d lines in the log: %s", c.name, lines, log)
+		}
+	}
 }
