@@ -47,8 +47,8 @@ func (l *lane) take(ctx context.Context, h group.Handover) {
 	if h.From != l.membership {
 		return // its outcome has ended the stay
 	}
-	if !h.Lost && l.cfg.Guarantee == AtLeastOnce {
-		// Else what was acknowledged comes again.
+	if l.cfg.Guarantee == AtLeastOnce {
+		// Else what was acknowledged comes again. Where they are lost there is no member left to write it.
 		l.checkpoints.last(ctx, slices.DeleteFunc(slices.Clone(l.order), func(p *partition) bool { return !slices.Contains(h.Revoked, p.tp) }), l.membership)
 	}
 	again, others := l.restores.Cancel(h.Revoked) // after the turn, whose outcome may have begun some

@@ -109,6 +109,9 @@ func TestSharesAndSpares(t *testing.T) {
 	}
 	equal(t, "parts whose memory is kept of those that are as large as a turn", len(l.selection.spare), 3)
 	equal(t, "memory of the next part", cap(l.selection.items()), many)
+	items := []pending.Item{{Run: make([]byte, 1)}}
+	l.selection.recycle(&turn.Part{Part: &pending.Part{Items: items}})
+	equal(t, "what was settled is kept by it", items[0].Run != nil, false)
 }
 
 // Late records are held in memory, and cannot be spilled: above an eighth of the near records' share a partition is not read on,

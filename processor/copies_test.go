@@ -379,4 +379,5 @@ func TestCopiesUnanswered(t *testing.T) {
 	c.p.learnCopies(100, time.Now())
 	equal(t, "long after", (pending.Carrying{Partition: c.p.Partition}).May(), true)
 	equal(t, "L", c.p.prepareCommitLow(), 0)
+	c.p.learnCopies(100, time.Now().Add(time.Hour)) // it is sure of them once and for all
 }

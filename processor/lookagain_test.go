@@ -128,7 +128,9 @@ func TestEndsOfOthersAreAsked(t *testing.T) {
 		return asks
 	}
 	equal(t, "it is asked", ask(without), true)
+	equal(t, "questions in a row that were not answered", l.ends.inVain, 1)
 	equal(t, "it is asked again at once", ask(without), false)
 	equal(t, "it is asked of the other one", ask(without, p), true)
 	equal(t, "which is answered", p.endAsked.IsZero(), false)
+	equal(t, "questions in a row that were not answered, when one is", l.ends.inVain, 0)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -25,6 +26,17 @@ func TestCutFetchIsNoError(t *testing.T) {
 		t.Error("it starts over")
 	}
 	equal(t, "pending", p.Pending(), 1)
+}
+
+// What brokers refuse is paused before it is asked for again, and was not read.
+func TestRefusedFetchIsNotRead(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.balancedAt = time.Now()
+	_, l.reading.endPoll = context.WithCancel(t.Context())
+	l.acceptAll(t.Context(), kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: testTopic, Partitions: []kgo.FetchPartition{{Partition: testTP.Partition, Err: kerr.TopicAuthorizationFailed}}}}}})
+	equal(t, "it was read", p.readAt.IsZero(), true)
+	equal(t, "its reading is looked at again at once", l.balancedAt.IsZero(), true)
 }
 
 // Control records are read: they advance the position, and logs end in them.

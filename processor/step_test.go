@@ -66,6 +66,7 @@ func TestCatchUpEnds(t *testing.T) {
 	settle("below a later end", PhaseCatchUp, false)
 	l.read(t, p, testNow, control(3))
 	settle("at a fresh end", PhaseLive, false)
+	equal(t, "its checkpoint is as old as the partition is live", p.writing.at.IsZero() || p.writing.tried.IsZero(), false)
 }
 
 // Where no answer is younger than a second the last one counts, if the one before took as long: who was frozen asks once more, and again when that is old.

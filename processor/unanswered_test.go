@@ -49,6 +49,7 @@ func TestUnansweredForASession(t *testing.T) {
 		}
 		l.checkpoints.commit = tn
 		l.commitDecided(t.Context(), tn)
+		equal(t, fmt.Sprintf("%d: %v: a late one may arrive", i, c.err), l.checkpoints.unanswered.mayArrive(), c.stays && i > 0)
 		equal(t, fmt.Sprintf("%d: %v: the stay goes on", i, c.err), l.membership == before && len(l.partitions) == 1, c.stays)
 	}
 	equal(t, "it is written again", l.checkpoints.of(p) != nil, true)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -74,6 +76,7 @@ func TestWhyOutside(t *testing.T) {
 		{"it waits, and a cause is known", func(s *Standing) { s.Await(waits) }, "barred", "barred"},
 		{"refused", func(s *Standing) { s.set(false, said) }, "barred", "said"},
 		{"in", func(s *Standing) { s.set(true, nil) }, "barred", ""},
+		{"it has waited, was in, and joins again", func(s *Standing) { s.Await(waits); s.set(true, nil); s.set(false, nil) }, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &Standing{}
@@ -82,4 +85,28 @@ func TestWhyOutside(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A member is in the group since it was taken in, whatever the group has told it since; one that is taken in again, since then.
+func TestWithinSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Standing{}
+		within := func(what string, want bool) {
+			t.Helper()
+			if s.Within(time.Minute) != want {
+				t.Errorf("%s: in it for a minute is %v", what, !want)
+			}
+		}
+		within("before", false)
+		s.set(true, nil)
+		time.Sleep(time.Minute / 2)
+		s.set(true, nil) // another rebalance
+		within("half a minute later", false)
+		time.Sleep(time.Minute / 2)
+		within("a minute later", true)
+		s.set(false, nil)
+		within("out", false)
+		s.set(true, nil)
+		within("in again", false)
+	})
 }

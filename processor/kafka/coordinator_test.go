@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -235,6 +236,35 @@ func TestRetry(t *testing.T) {
 			}
 		})
 	}
+	t.Run("plain commit", func(t *testing.T) { // which is not asked for again, but the next one is sent to where it has moved
+		s, co, cl := newScripted(t)
+		s.script = []error{kerr.NotCoordinator}
+		for range 2 {
+			co.Commit(t.Context(), cl, someone, entries)
+		}
+		if n, finds := s.count(); n != 2 || finds != 2 {
+			t.Errorf("%d requests and %d look-ups", n, finds)
+		}
+	})
+	t.Run("for how long", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			for answer, least := range map[error]time.Duration{kerr.ConcurrentTransactions: 0, kerr.CoordinatorLoadInProgress: 20 * time.Second, kerr.NotCoordinator: 20 * time.Second} {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				began, tries := time.Now(), 0
+				err := (&Coordinator{}).Retry(ctx, func() error {
+					if tries++; least > 0 && time.Since(began) >= least {
+						return nil
+					}
+					return answer
+				})
+				cancel()
+				took := time.Since(began)
+				if least == 0 && (!errors.Is(err, answer) || took > 10*time.Second) || least > 0 && (err != nil || tries > 100) {
+					t.Errorf("%v: %v after %d tries in %v", answer, err, tries, took)
+				}
+			}
+		})
+	})
 	t.Run("until time is up", func(t *testing.T) {
 		_, co, _ := newScripted(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

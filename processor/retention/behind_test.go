@@ -22,3 +22,18 @@ func TestCarryBehindAQuota(t *testing.T) {
 		}
 	}
 }
+
+// What is said of a partition is over when it is elsewhere.
+func TestCarryOfAPartitionElsewhere(t *testing.T) {
+	c, g, p := testCarrier(topics.Route{})
+	of, here := c.Topics["t"], []picture.Partition{p}
+	c.Pictures = func() []picture.Partition { return here }
+	c.partitions()
+	of.Behind.Set(g.tp.Partition, "it is behind")
+	of.Uncopied.Set(g.tp.Partition, "it fails")
+	c.partitions()
+	equal(t, "while it is here", of.Behind.Any()+", "+of.Uncopied.Any(), "it is behind, it fails")
+	here = nil
+	c.partitions()
+	equal(t, "when it is not", of.Behind.Any()+of.Uncopied.Any(), "")
+}

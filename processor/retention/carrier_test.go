@@ -307,6 +307,12 @@ func TestCarryAnswers(t *testing.T) {
 		c.succeeded(g, Copied{Unfit: &unfit})
 		equal(t, "most after it went well", g.most, 2)
 		equal(t, "failures after it went well", g.failed, 0)
+		for want := 4; want < c.most(); want *= 2 {
+			c.succeeded(g, Copied{})
+			equal(t, "it looks for what is refused", g.seeks, true)
+		}
+		c.succeeded(g, Copied{})
+		equal(t, "it looks for it when as many go together as before", g.seeks, false)
 		if !strings.Contains(g.reason(p, false), "offset 5 does not fit") {
 			t.Error(g.reason(p, false))
 		}

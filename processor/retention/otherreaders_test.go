@@ -250,6 +250,13 @@ func TestTrimUpToTheCommittedLowWater(t *testing.T) {
 		"L has gone back":      {func(x *trimmer) { x.commits(state.Checkpoint{Offset: 8, LowWater: 3}) }, 3, false},
 		"offsets were reset":   {func(x *trimmer) { x.commit("g", 2, "") }, 0, true},
 		"offsets were deleted": {func(x *trimmer) { x.root.DeleteGroup(x.t.Context(), "g") }, 0, true},
+		"it is of another topic of that name": {func(x *trimmer) {
+			text, err := state.Checkpoint{Offset: 8, LowWater: 8, TopicID: [4]byte{1}, Parsers: []state.ParserEpoch{{Spec: "p1"}}}.Metadata()
+			if err != nil {
+				x.t.Fatal(err)
+			}
+			x.commit("g", 8, text)
+		}, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTrimmer(t, &yes, groups...)

@@ -29,6 +29,7 @@ type Trimming struct {
 	*Env
 	log    *slog.Logger
 	seen   map[kafka.TopicPartition][]waterline
+	cutAt  map[kafka.TopicPartition]waterline // where a log began when it was cut last: pictures may tell so only when it is cut again
 	others otherReaders
 	own    *kafka.Coordinator                 // says what this group itself has committed
 	heldUp map[kafka.TopicPartition]time.Time // since when a partition is left alone for what else is wrong with it, or since it catches up, although some of its log could go
@@ -52,7 +53,7 @@ const (
 
 // NewTrimming makes one that has not begun.
 func NewTrimming(e *Env) *Trimming {
-	return &Trimming{Env: e, log: e.Log, seen: map[kafka.TopicPartition][]waterline{}, heldUp: map[kafka.TopicPartition]time.Time{}, others: newOtherReaders(e), own: kafka.NewCoordinator(e.Group), vain: newVain()}
+	return &Trimming{Env: e, log: e.Log, seen: map[kafka.TopicPartition][]waterline{}, cutAt: map[kafka.TopicPartition]waterline{}, heldUp: map[kafka.TopicPartition]time.Time{}, others: newOtherReaders(e), own: kafka.NewCoordinator(e.Group), vain: newVain()}
 }
 
 // Run trims until ctx ends.
@@ -205,6 +206,7 @@ func (t *Trimming) unneeded(pictures []picture.Partition, now time.Time) cuts {
 	}
 	t.heldUp = heldUp
 	maps.DeleteFunc(t.seen, func(tp kafka.TopicPartition, _ []waterline) bool { return !here[tp] })
+	maps.DeleteFunc(t.cutAt, func(tp kafka.TopicPartition, _ waterline) bool { return !here[tp] })
 	return all
 }
 
@@ -355,7 +357,7 @@ func (t *Trimming) trimmed(topic string, c cut, answers map[int32]kadm.DeleteRec
 			err = cmp.Or(err, error(kerr.LeaderNotAvailable))
 		case answer.Err == nil:
 			deleted = true
-			t.Topics[topic].Trimmed.Add(max(answer.LowWatermark-s.from, 0))
+			t.count(kafka.TopicPartition{Topic: topic, Partition: partition}, s, answer.LowWatermark)
 			t.log.Debug("a delay topic is trimmed", "topic", topic, "partition", partition, "from", s.from, "to", answer.LowWatermark)
 		case kerr.IsRetriable(answer.Err):
 			err = answer.Err
@@ -372,6 +374,16 @@ func (t *Trimming) trimmed(topic string, c cut, answers map[int32]kadm.DeleteRec
 		t.note(topic, "")
 	}
 	return nil
+}
+
+// count counts what is gone since the log was cut last, or since it was asked where it begins.
+func (t *Trimming) count(tp kafka.TopicPartition, s stretchToCut, start int64) {
+	from := s.from
+	if was := t.cutAt[tp]; was.id == s.id {
+		from = max(from, was.low)
+	}
+	t.Topics[tp.Topic].Trimmed.Add(max(start-from, 0))
+	t.cutAt[tp] = waterline{id: s.id, low: start}
 }
 
 // note tells once why a topic is not trimmed; "": it is.

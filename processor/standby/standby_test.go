@@ -219,6 +219,8 @@ func TestHandOver(t *testing.T) {
 		{"overtaken", state.Checkpoint{Offset: 9, Watermark: state.Key{Due: ms(1)}, LowWater: 4}, 0, false},
 		{"set back", state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(1)}}, 0, false},
 		{"W set back", state.Checkpoint{Offset: 4}, 0, false},
+		{"it has not read up to L", state.Checkpoint{Offset: 9, Watermark: state.Key{Due: ms(30), Seq: 2}, LowWater: 4}, 0, false},
+		{"given up", state.Checkpoint{Offset: 3, Watermark: state.Key{Due: ms(1)}, GivenUp: 1}, 0, false},
 		{"nothing is pending by it", state.Checkpoint{Offset: 3, Watermark: state.Key{Due: ms(1)}, LowWater: 3}, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

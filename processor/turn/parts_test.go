@@ -2,12 +2,14 @@ package turn
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/producer"
@@ -53,6 +55,16 @@ func TestOneCheckpointForEachPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "checkpoint", fmt.Sprintf("%+v", entries[0]), fmt.Sprintf("%+v", want))
+}
+
+// What was due by the clock before it was set back is not delivered before it is due: it bears the time of that.
+func TestTakenBeforeTheClockIsSetBack(t *testing.T) {
+	now := func() time.Time { return time.UnixMilli(testNow) }
+	tn := &Turn{Env: &Env{Clock: clock.New(now, time.Second, slog.New(slog.DiscardHandler))}, Renderer: &Renderer{}}
+	for _, c := range []struct{ due, want int64 }{{testNow - 1000, testNow}, {testNow + 1000, testNow + 1000}, {testNow - 1, testNow}} {
+		tn.RenderParts(t.Context(), []*Part{{Part: &pending.Part{Items: []pending.Item{{Key: state.Key{Due: c.due}, Acked: true}}}}})
+		equal(t, "the time that it bears", tn.Renderer.now.UnixMilli(), c.want)
+	}
 }
 
 const testNow = int64(1_000_000_000_000)
