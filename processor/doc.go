@@ -32,7 +32,7 @@
 //	                            Trimming, what is told of dead letters, and a carrier for each lane
 //	every goroutine             kit, targets, counters, the clock, the store, what is assigned, standing, published pictures
 //
-// Nothing of a lane has a lock. A kit is what a lane lends to its goroutines; what is not in it they cannot touch.
+// Nothing that a lane's goroutine owns has a lock. A kit is what a lane lends to its goroutines; what is not in it they cannot touch.
 //
 // # The phases of a partition
 //

@@ -38,9 +38,9 @@ type partition struct {
 	open       openTransaction
 	stall      stall
 	logStart   int64
-	stored     int64     // where the log began when the store had all that it had lost; 0: it has not
-	saved      int64     // and when that was on its way to the disk
-	flush      int64     // on which it was with this flush of the store
+	stored     int64     // the store has all pending records that the log lost below this offset; 0: that is not known
+	saved      int64     // the same, of what of the store is on the disk, or on its way there
+	flush      int64     // the number of the flush of the store that saved is about
 	beheaded   time.Time // since when the log begins above the position, as it seems; zero: it does not
 	logEnd     int64     // E, as last asked
 	endAsked   time.Time
@@ -54,11 +54,11 @@ type partition struct {
 	answeredAt time.Time // when a turn was last answered that happened
 	waitsSince time.Time // since when nothing was, although there is something to do
 	syncedAt   time.Time // when its store was last told how far it is
-	wanted     int       // how much it wanted when the lane last asked, and when it was last served
-	served     int
-	claim      float64 // how much of a turn is its own, in weights of routes
-	more       bool    // its share of the last turn may not have held all that was due
-	paused     bool    // the reader has been told to leave it alone
+	wanted     int       // how much it wanted when the lane last asked
+	served     int       // how much it wanted when it was last served
+	claim      float64   // how much of a turn is its own, in weights of routes
+	more       bool      // its share of the last turn may not have held all that was due
+	paused     bool      // the reader has been told to leave it alone
 
 	copying     bool      // a turn has copies of what is pending in it
 	unsureSince time.Time // since when copies may be appended yet that were not answered (at_least_once); zero: there are none

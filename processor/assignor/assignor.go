@@ -152,7 +152,7 @@ func (b *Assignor) Balance(c *kgo.ConsumerBalancer, topics map[string]int32) kgo
 	if !ok {
 		return nil // the balancer carries the error
 	}
-	h := newHearth(c, plan.AsMemberIDMap())
+	h := newWarmPlan(c, plan.AsMemberIDMap())
 	h.warm()
 	for id, of := range plan.AsMemberIDMap() {
 		clear(of)
@@ -188,8 +188,8 @@ func (b *Assignor) recount(topics map[string]int32, now map[string]kgo.TopicMeta
 	}
 }
 
-// hearth is a plan that is being made warm.
-type hearth struct {
+// warmPlan is a plan of which partitions are exchanged until each goes to a replica that has most of it.
+type warmPlan struct {
 	members []string                                  // ids, in order
 	says    map[string]warmth                         // by member
 	reads   map[string][]string                       // the topics of each member
@@ -209,8 +209,8 @@ const (
 	NearlyAsWarm = 50_000
 )
 
-func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hearth {
-	h := &hearth{says: map[string]warmth{}, reads: map[string][]string{}, owner: map[kafka.TopicPartition]string{}, gaveUp: map[kafka.TopicPartition]bool{}, planned: map[string][]kafka.TopicPartition{}, holds: map[string]map[kafka.TopicPartition]int64{}, best: map[kafka.TopicPartition]int64{}}
+func newWarmPlan(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *warmPlan {
+	h := &warmPlan{says: map[string]warmth{}, reads: map[string][]string{}, owner: map[kafka.TopicPartition]string{}, gaveUp: map[kafka.TopicPartition]bool{}, planned: map[string][]kafka.TopicPartition{}, holds: map[string]map[kafka.TopicPartition]int64{}, best: map[kafka.TopicPartition]int64{}}
 	claimed := map[kafka.TopicPartition]int32{} // in which generation
 	c.EachMember(func(m *kmsg.JoinGroupResponseMember, meta *kmsg.ConsumerMemberMetadata) {
 		h.members = append(h.members, m.MemberID)
@@ -246,7 +246,7 @@ func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hea
 
 // isWarm reports whether a member could go on with a partition at once. Where no replica
 // knows anything of it, all are equally warm.
-func (h *hearth) isWarm(member string, tp kafka.TopicPartition, behind int64) bool {
+func (h *warmPlan) isWarm(member string, tp kafka.TopicPartition, behind int64) bool {
 	if owner, ok := h.owner[tp]; ok && h.says[owner].Replica == h.says[member].Replica {
 		return true // lanes of a process share the store
 	}
@@ -259,7 +259,7 @@ func (h *hearth) isWarm(member string, tp kafka.TopicPartition, behind int64) bo
 
 // warm exchanges partitions until none is left that moves to a cold member and could go to a warm
 // one. Each exchange makes one more of them warm and none colder, so it comes to an end.
-func (h *hearth) warm() {
+func (h *warmPlan) warm() {
 	for _, member := range h.members {
 		for i := range h.planned[member] {
 			if tp := h.planned[member][i]; h.owner[tp] != member && !h.isWarm(member, tp, asWarm) {
@@ -271,7 +271,7 @@ func (h *hearth) warm() {
 }
 
 // exchange gives away the i-th partition of a member, to which it moves cold.
-func (h *hearth) exchange(member string, i int) {
+func (h *warmPlan) exchange(member string, i int) {
 	tp := h.planned[member][i]
 	for _, other := range h.members {
 		if other == member || !slices.Contains(h.reads[other], tp.Topic) || h.owner[tp] != other && !h.isWarm(other, tp, asWarm) {
@@ -292,7 +292,7 @@ func (h *hearth) exchange(member string, i int) {
 // relieve moves what a dead member had from a cold member to a warm one that has no more than it:
 // one partition more or less costs nothing, and a rebuild might take long. The cold one asks for its
 // share when its standbys are warm, so without standbys nothing is moved.
-func (h *hearth) relieve() {
+func (h *warmPlan) relieve() {
 	partitions := 0
 	for _, tps := range h.planned {
 		partitions += len(tps)
@@ -315,7 +315,7 @@ func (h *hearth) relieve() {
 
 // leastWarm is the member with the fewest partitions of those that could take tp warm from a
 // member, and have no more than it; empty when there is none.
-func (h *hearth) leastWarm(member string, tp kafka.TopicPartition) (least string) {
+func (h *warmPlan) leastWarm(member string, tp kafka.TopicPartition) (least string) {
 	for _, other := range h.members {
 		if other == member || !slices.Contains(h.reads[other], tp.Topic) || !h.isWarm(other, tp, NearlyAsWarm) || len(h.planned[other]) > len(h.planned[member]) {
 			continue

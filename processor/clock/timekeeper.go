@@ -164,7 +164,7 @@ func (k *Keeper) round(ctx context.Context, patience time.Duration) error {
 	if len(answers) == 0 {
 		return errors.Join(errs...)
 	}
-	k.took(answers)
+	k.settle(answers)
 	return nil
 }
 
@@ -222,8 +222,8 @@ func (k *Keeper) ask(ctx context.Context, broker int32, id string) (span, error)
 	return span{low: began - to, high: began + time.Millisecond - from, at: to}, nil
 }
 
-// took takes in the answers of one round.
-func (k *Keeper) took(answers []answer) {
+// settle draws from the answers of one round what time it is, and whose clocks are apart.
+func (k *Keeper) settle(answers []answer) {
 	counts := lowerMedian(answers)
 	var clocks []Broker
 	var apart []string

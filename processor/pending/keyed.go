@@ -16,7 +16,7 @@ import (
 // when O passes it.
 //
 // Invariants: done.Watermark <= judge. Every pending record has a key above judge, or belongs to
-// the turn in flight. Nothing in late has a key above judge, refusals apart.
+// the turn in flight. What is in late to be delivered has a key at or below judge; refusals, notes and open questions may lie above it.
 type keyed struct {
 	window
 	env  *Env

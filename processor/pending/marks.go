@@ -7,14 +7,14 @@ import (
 // marks are where a partition stands. The checkpoint that it was given becomes, in this order: planned, when a part is made; done, when
 // that has happened; committed, when that is written, which in exactly_once is the same moment.
 //
-// Invariants: committed <= done <= planned, in O and in W.
+// Invariants of an owner: committed <= done <= planned, in O and in W. A follower takes over what is committed, and has neither of the others.
 type marks struct {
 	live      bool             // it has caught up, and takes part in turns
 	leaving   bool             // it waits for its checkpoint, to be read again: nothing new is begun
 	committed state.Checkpoint // as last committed
 	done      state.Checkpoint // as last decided: committed, or acknowledged (at_least_once)
 	planned   state.Checkpoint // as the last part that was made will leave it, or else done
-	judge     state.Key        // W of planned: what arrives with a key at or below it is late
+	judge     state.Key        // W of planned, or of the checkpoint that is followed: what arrives with a key at or below it is late
 	limit     int64            // ms: up to here W counts as time that has passed; as of the owner's last step
 	accepted  int64            // O as found: below it arrivals are a replay
 	start     int64            // where reading began

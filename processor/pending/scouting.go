@@ -153,7 +153,7 @@ func (w scouting) upTo(key state.Key) {
 func (w scouting) end() {
 	for key := range w.wheel.above {
 		r, _ := w.wheel.Remove(wheel.Tick(key.Due), key.Seq)
-		let(w.window, wheel.Entry{Due: wheel.Tick(key.Due), Seq: key.Seq, Ref: r})
+		evict(w.window, wheel.Entry{Due: wheel.Tick(key.Due), Seq: key.Seq, Ref: r})
 	}
 	w.upTo(state.Key{})
 }

@@ -57,7 +57,7 @@ func (w *window) shorten(now, share, held int64) {
 		limit = max(limit, endOfStretch(int64(next)))
 	}
 	if limit <= w.horizon.Due {
-		w.wheel.TakeFrom(wheel.Tick(limit), func(e wheel.Entry) { let(w, e) })
+		w.wheel.TakeFrom(wheel.Tick(limit), func(e wheel.Entry) { evict(w, e) })
 		w.horizon = state.Key{Due: limit - 1, Seq: math.MaxInt64}
 	}
 	if !w.live && w.near.bytes > keep && w.wheel.Len() > 1 {
@@ -79,8 +79,8 @@ func (w *window) UsedUp(now int64, room Room) bool {
 // Horizon is the key up to which its pending records are in memory.
 func (w *window) Horizon() state.Key { return w.horizon }
 
-// let forgets a record that the ledger goes on counting.
-func let(w *window, e wheel.Entry) {
+// evict drops the bytes of a record from memory; the ledger still counts the record.
+func evict(w *window, e wheel.Entry) {
 	r := ref(e.Ref)
 	if offset, err := recordOffset(w.near.get(r)); err == nil && !r.stored() {
 		w.ledger.Stored(offset) // the log does, as far as it matters here
@@ -126,7 +126,7 @@ func (w *window) split(keep int64) {
 	slices.SortFunc(all, func(a, b wheel.Entry) int { return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Seq, b.Seq)) })
 	for i, e := range all {
 		if keep <= 0 && i > 0 {
-			let(w, e)
+			evict(w, e)
 			continue
 		}
 		r := ref(e.Ref)

@@ -53,7 +53,7 @@ func TestStorelessResolveBeyondTheHorizon(t *testing.T) {
 	l := storelessOwner(t, 1<<30)
 	p := l.live(t)
 	l.read(t, p, testNow, req(0, ms(1000), "orders"), req(1, ms(9000), "orders"))
-	p.wheel.TakeFrom(wheel.Tick(ms(5000)), func(e wheel.Entry) { let(&p.window, e) })
+	p.wheel.TakeFrom(wheel.Tick(ms(5000)), func(e wheel.Entry) { evict(&p.window, e) })
 	p.horizon = state.Key{Due: ms(4999), Seq: 1 << 40}
 	for seq, due := range []int64{1000, 9000} {
 		must(t, p.resolve(state.Key{Due: ms(due), Seq: int64(seq)}, -1))

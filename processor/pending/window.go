@@ -240,7 +240,7 @@ func (w *window) spillFrom(dueMillis int64) error {
 			err = w.spill(state.Key{Due: int64(e.Due), Seq: e.Seq}, run)
 			spilled += len(run)
 		}
-		let(w, e)
+		evict(w, e)
 		if spilled > spillBytes && err == nil {
 			err, spilled = w.commit(), 0
 		}

@@ -96,7 +96,7 @@ func (ts *Table) refresh(ctx context.Context, cl *kgo.Client, ask []*Target) (to
 		ts.log.Debug("targets cannot be looked up; asking again", "error", err)
 		return nil
 	}
-	ts.took(time.Since(began))
+	ts.noteTrip(time.Since(began))
 	limits := describeLimits(ctx, cl, names)
 	for _, t := range ask {
 		d, ok := details[t.Name]

@@ -99,7 +99,7 @@ func TestTripsOfAnswers(t *testing.T) {
 	for _, c := range []struct{ took, want time.Duration }{
 		{kafka.BrokerPatience, 0}, {100 * time.Millisecond, 100 * time.Millisecond}, {kafka.BrokerPatience, 100 * time.Millisecond}, {200 * time.Millisecond, 125 * time.Millisecond},
 	} {
-		ts.took(c.took)
+		ts.noteTrip(c.took)
 		equal(t, "the way", ts.Trip(), c.want)
 	}
 }

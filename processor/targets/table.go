@@ -32,8 +32,8 @@ type Table struct {
 // Trip is how long brokers take to answer what a look asks first, smoothed: one that was busy for a moment is not slow.
 func (ts *Table) Trip() time.Duration { return time.Duration(ts.trip.Load()) }
 
-// took notes how long brokers have taken to answer what a look asks first. One that was silent makes the others none the slower.
-func (ts *Table) took(d time.Duration) {
+// noteTrip notes how long brokers have taken to answer what a look asks first. One that was silent makes the others none the slower.
+func (ts *Table) noteTrip(d time.Duration) {
 	was := ts.Trip()
 	if was == 0 {
 		was = d
