@@ -77,7 +77,7 @@ sim: ## the whole processor simulated: named scenarios, then random schedules fo
 			wait $$half && [ $$other = 0 ]; } && \
 		DUEWHEEL_TEST_SIM_BUDGET=$(SIM_BUDGET) "$$dir/sim" -test.timeout 15m -test.v -test.run TestSimRandom
 
-# A simulation keeps CPUs busy, and most unit tests wait for most of the time, some of them for something that is to happen soon: so those go first.
+# A simulation has a clock of its own, and some unit tests wait for what is to happen soon: so those go first.
 brokerless: ## make unit and make sim, side by side: all that needs no broker
 	@log=$$(mktemp) && trap 'rm "$$log"' EXIT; \
 		nice -n 19 $(MAKE) --no-print-directory sim >"$$log" 2>&1 & sim=$$!; \
