@@ -1,10 +1,15 @@
 package processor
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/turn"
 	"github.com/duewheel/duewheel/state"
 )
@@ -69,4 +74,82 @@ func TestEntry(t *testing.T) {
 	if _, err := turn.CommitOf(testTP, testID, state.Checkpoint{Offset: 3, LowWater: 9}); !errors.Is(err, state.ErrCorrupt) {
 		t.Errorf("a low water above the offset is written: %v", err)
 	}
+}
+
+// A checkpoint that is on its way must not arrive when its partition is looked up anew, whatever that starts over for (design rule 7).
+func TestCheckpointOnItsWayIsAwaited(t *testing.T) {
+	for name, startsOver := range map[string]func(ctx context.Context, l *lane, p *partition){
+		"it starts over": func(ctx context.Context, l *lane, p *partition) { l.startOver(ctx, p, 0) },
+		"its turn is unknown": func(ctx context.Context, l *lane, p *partition) {
+			l.dropUnknown(ctx, &turn.Turn{Tried: []*turn.Part{p.part(&pending.Part{})}, Renderer: &turn.Renderer{}, Outcome: turn.Unknown, Err: kafka.ErrUnanswered})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := testLane(t, func(c *Config) { c.Guarantee = AtLeastOnce })
+			ctx, cancel := context.WithCancel(t.Context())
+			defer l.wg.Wait()
+			cancel()
+			l.membership = outsider{}
+			p := livePartition(t, l)
+			l.read(t, p, testNow, control(0))
+			commit := &turn.Turn{Env: l.turnEnv(), Parts: []*turn.Part{p.prepareCommit()}, Plain: true, Cancel: func() {}, Outcome: turn.Aborted, Err: kerr.IllegalGeneration}
+			commit.Tried = commit.Parts
+			l.checkpoints.commit = commit
+			l.checkpoints.committed <- commit
+			startsOver(ctx, l, p)
+			equal(t, "a checkpoint is on its way", l.checkpoints.commit != nil, false)
+			equals(t, "partitions to restore", l.restoring(), []kafka.TopicPartition{testTP})
+		})
+	}
+}
+
+// What was refused counts no more when something was taken.
+func TestRefusalsEndWithSuccess(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.Guarantee = AtLeastOnce })
+	l.checkpoints.refusals = 3
+	l.checkpoints.refused(&turn.Turn{Plain: true, Outcome: turn.Done})
+	equal(t, "interval", l.checkpoints.interval(), 250*time.Millisecond)
+}
+
+// A checkpoint is not overdue of which there is nothing to be written any more.
+func TestNothingToWriteIsNotOverdue(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.Guarantee = AtLeastOnce })
+	p := livePartition(t, l)
+	l.read(t, p, testNow, control(0))
+	l.happened(p.prepareCommit())
+	stale := func() int {
+		p.writing.tried = time.Time{}
+		return len(l.checkpoints.stale(l.order))
+	}
+	equal(t, "to be written", stale(), 0)
+	l.checkpoints.unanswered.until = time.Now().Add(time.Hour)
+	equal(t, "to be written while a late one may arrive", stale(), 1)
+	equal(t, "since when is known", p.writing.behind.IsZero(), false)
+	l.checkpoints.unanswered.until = time.Time{}
+	equal(t, "to be written after that", stale(), 0)
+	equal(t, "overdue", p.writing.overdue(), 0)
+}
+
+// Without a member nothing is committed, and nothing refused.
+func TestNoCheckpointWithoutAMember(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.Guarantee = AtLeastOnce })
+	p := livePartition(t, l)
+	l.read(t, p, testNow, control(0))
+	l.checkpoints.begin(l.order, outsider{})
+	equal(t, "a checkpoint is on its way", l.checkpoints.commit != nil, false)
+}
+
+// A checkpoint that is written beside a turn (at_least_once) is no answer to that.
+func TestCheckpointAnswersNoTurn(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.Guarantee = AtLeastOnce })
+	p := livePartition(t, l)
+	l.read(t, p, testNow, control(0))
+	wrote := func() bool {
+		p.answeredAt = time.Time{}
+		l.checkpoints.wrote(&turn.Turn{Tried: []*turn.Part{p.part(&pending.Part{To: p.Marks().Committed})}})
+		return !p.answeredAt.IsZero()
+	}
+	equal(t, "answered", wrote(), true)
+	p.Begin()
+	equal(t, "answered beside a turn", wrote(), false)
 }

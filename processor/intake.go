@@ -44,8 +44,11 @@ func (in *intake) all(rs []*kgo.Record, now int64, err error) error {
 // tellHole says so where the log does not have the record that L names, which is pending. It was not aborted, and the log begins no higher, so compaction has
 // removed it, or damage, and nothing tells of what else that has taken. What was given up leaves no such record.
 func (p *partition) tellHole(first int64) {
+	if p.phase != PhaseCatchUp {
+		return // it has begun to read long ago
+	}
 	m := p.Marks()
-	if c := m.Committed; p.phase == PhaseCatchUp && m.Position == c.LowWater && c.LowWater < min(c.Offset, first) && c.GivenUp == 0 {
+	if c := m.Committed; m.Position == c.LowWater && c.LowWater < min(c.Offset, first) && c.GivenUp == 0 {
 		p.log.Error("the log has lost a pending record from its midst, and maybe others: is the topic compacted, or was it?", "offset", c.LowWater, "next", first)
 	}
 }

@@ -48,7 +48,7 @@ func (s standing) tried(r *kgo.Record) {
 	s.adopt(was)
 	known := s.src.retries[was.Offset]
 	if !s.src.is(was.Offset, left) || again.offset < known.offset {
-		return // the last is known
+		return // it is judged as it was read, or a later attempt is known
 	}
 	if terms := s.src.fates.terms[was.Offset]; known == (retry{}) && again.attempt > 0 && terms.since > 0 {
 		s.src.fates.put[was.Offset] = []putOff{{again.first - terms.pause, again.first}} // the record that put it off has left the log, too
