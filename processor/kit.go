@@ -25,6 +25,7 @@ import (
 type shared struct {
 	cfg      Config
 	routes   map[string]*topics.Route
+	seed     uint64 // of what producers must not foresee
 	clock    *clock.Clock
 	targets  *targets.Table
 	counters *counters
@@ -66,7 +67,7 @@ func (k *kit) restoreEnv() *restore.Env {
 	return &restore.Env{
 		Lane: k.n, Group: k.cfg.Group, Identity: k.cfg.identity(), Writer: k.writer, Consumer: k.cfg.Protocol == ProtocolConsumer, AcceptLoss: k.cfg.AcceptLoss,
 		SessionTimeout: k.cfg.SessionTimeout, TransactionTimeout: k.cfg.TransactionTimeout, EmptyTimeout: k.cfg.emptyTimeout(), Window: k.windowMax,
-		Pending: pending.Env{Skew: k.cfg.MaxClockSkew.Milliseconds(), Audit: k.cfg.AuditTopic != "", Soon: turn.ShortWait.Milliseconds()}, Routes: k.routes,
+		Pending: pending.Env{Skew: k.cfg.MaxClockSkew.Milliseconds(), Audit: k.cfg.AuditTopic != "", Soon: turn.ShortWait.Milliseconds(), Seed: k.seed}, Routes: k.routes,
 		Clock: k.clock, Coordinator: k.coordinator, Reader: k.reader, Epochs: &k.epochs, Store: k.store, Standbys: k.standbys, Assigned: &k.assigned,
 		Warm: &k.counters.warm, Fenced: k.fenced, Uneven: k.uneven, Until: k.until, Log: k.log,
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"sync"
@@ -52,7 +53,7 @@ func New(cfg Config) (*Processor, error) {
 		names = append(names, r.Topic)
 		routes[r.Topic] = r
 	}
-	p := &Processor{shared: shared{cfg: cfg, routes: routes, counters: newCounters(names, cfg.Logger), uneven: wait.NewWake(), settings: wait.NewWake(), until: context.Background()}}
+	p := &Processor{shared: shared{cfg: cfg, routes: routes, seed: rand.Uint64(), counters: newCounters(names, cfg.Logger), uneven: wait.NewWake(), settings: wait.NewWake(), until: context.Background()}}
 	// What a turn keeps for each record is about a KiB, twice over for the one rendered ahead.
 	p.cfg.BatchRecords = min(p.cfg.BatchRecords, int(max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes)/1024, 500)))
 	p.cfg.BatchBytes = min(p.cfg.BatchBytes, max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes), 1<<20))

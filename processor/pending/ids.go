@@ -68,7 +68,7 @@ type idHash [2]uint64
 
 // ids are those that memory knows. The zero value is of no use.
 type ids struct {
-	seeds     [2]maphash.Seed
+	seeds     [2]maphash.Seed // drawn anew each time: no answer follows from them, only where in memory it is found
 	first     idTable
 	more      map[idHash][]indexEntry // of an id that several have, in a replay: one that was refused is found until its resolve record is read
 	fresh     []freshID               // the store knows them when its open batch is committed

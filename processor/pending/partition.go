@@ -57,6 +57,7 @@ type Env struct {
 	Skew  int64       // ms: clocks may differ by this much
 	Audit bool        // what becomes of each request is audited, so parts say what they accept and take away
 	Soon  int64       // ms: of what is due within that time when it is read, parts need not say that it is accepted
+	Seed  uint64      // which targets share a number follows from it, where very many were seen; no producer knows it
 }
 
 // Knows returns an error unless all parsers of a checkpoint are known.
@@ -88,7 +89,7 @@ func New(env Env, c state.Checkpoint, seen Sighting) (*Partition, error) {
 	} else if c.GivenUp > 0 && c.LowWater == c.Offset && c.Watermark.Seq > c.Offset {
 		c.Watermark = state.Key{} // a queue has left a sighting there, which says nothing of copies of what was given up
 	}
-	p.wheel = timetable{Wheel: wheel.New(wheel.Tick(c.Watermark.Due)), early: early{horizon: &p.horizon}, near: p.near, parsers: &p.parsers, mark: p.Mark}
+	p.wheel = timetable{Wheel: wheel.New(wheel.Tick(c.Watermark.Due)), early: early{horizon: &p.horizon}, near: p.near, parsers: &p.parsers, mark: p.Mark, numbers: numbers{seed: p.Seed}}
 	p.committed, p.done, p.planned, p.judge = c, c, c, c.Watermark
 	p.accepted, p.position, p.start, p.epoch = c.Offset, c.LowWater, c.LowWater, c.Epoch
 	return p, nil

@@ -221,7 +221,7 @@ func (t *timetable) line(n number) *line {
 func dropLines(t *timetable) {
 	t.lines, t.byTo, t.order, t.loads = nil, nil, nil, nil
 	if t.numbers.given == mostNumbers-1 && t.Wheel.Len() == 0 {
-		t.numbers = numbers{}
+		t.numbers = numbers{seed: t.numbers.seed}
 	}
 }
 
