@@ -120,11 +120,10 @@ func (r forwarding) bare(to int32, name string) {
 
 // address gives a record its topic and the headers of a cancel that is written again, and tells its size.
 func (r forwarding) address(out *kgo.Record, as []kgo.RecordHeader) int {
-	pt, at := r.pt, len(r.headers)
+	pt := r.pt
 	out.Topic = r.topic
-	r.headers, r.buf = topics.AppendForward(r.headers, as, pt.Mark.In(out.Partition), pt.TP.Partition, r.rec.Offset, r.rec.Timestamp, r.buf)
-	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
-	return topics.RecordSize(out.Key, out.Value, out.Headers)
+	headers, buf := topics.AppendForward(r.headers, as, pt.Mark.In(out.Partition), pt.TP.Partition, r.rec.Offset, r.rec.Timestamp, r.buf)
+	return sealed(r.Renderer, out, headers, buf)
 }
 
 func (r forwarding) add(out *kgo.Record, size int) {

@@ -47,10 +47,8 @@ func (cs *Copies) render(ctx context.Context, r *Renderer, pt *Part) error {
 	for i := range cs.List {
 		c, out := &cs.List[i], r.newRecord()
 		out.Topic, out.Partition, out.Key, out.Value = t.Name, pt.TP.Partition, c.From.Key, c.From.Value
-		at := len(r.headers)
-		r.headers, r.buf = topics.AppendCopy(r.headers, c.Written, pt.Mark, c.As, r.buf)
-		out.Headers = r.headers[at:len(r.headers):len(r.headers)]
-		size := topics.RecordSize(out.Key, out.Value, out.Headers)
+		headers, buf := topics.AppendCopy(r.headers, c.Written, pt.Mark, c.As, r.buf)
+		size := sealed(r, out, headers, buf)
 		if _, ok := r.fits(out, size, st); !ok {
 			r.drop(out)
 			cs.Done.Unfit = &c.From.Offset

@@ -228,10 +228,8 @@ func (r *Renderer) deliver(ctx context.Context, pt *Part, it *pending.Item, req 
 	if pt.Route.Retry != nil {
 		d.Round, d.Strip = req.Round+1, pt.Route.Retry.Strip
 	}
-	at := len(r.headers)
-	r.headers, r.buf = topics.AppendDelivered(r.headers, rec.Headers, d, r.buf)
-	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
-	size := topics.RecordSize(out.Key, out.Value, out.Headers)
+	headers, buf := topics.AppendDelivered(r.headers, rec.Headers, d, r.buf)
+	size := sealed(r, out, headers, buf)
 	switch how, ok := r.fits(out, size, st); {
 	case !ok:
 		r.drop(out)
@@ -248,6 +246,13 @@ func (r *Renderer) deliver(ctx context.Context, pt *Part, it *pending.Item, req 
 
 // Audits are what was rendered for the audit topic.
 func (r *Renderer) Audits() []Output { return r.auditor.outputs }
+
+// sealed gives the last new record the headers that were appended for it, with their bytes, to those of the records before it. It returns how large the record is.
+func sealed(r *Renderer, out *kgo.Record, headers []kgo.RecordHeader, buf []byte) (size int) {
+	out.Headers = headers[len(r.headers):len(headers):len(headers)]
+	r.headers, r.buf = headers, buf
+	return topics.RecordSize(out.Key, out.Value, out.Headers)
+}
 
 // drop takes back the last new record.
 func (r *Renderer) drop(rec *kgo.Record) {
@@ -274,13 +279,11 @@ func (r *Renderer) deadLetter(ctx context.Context, pt *Part, it *pending.Item, r
 	if !retried {
 		tried.Origin = topics.Origin{Offset: rec.Offset, Timestamp: rec.Timestamp}
 	}
-	at := len(r.headers)
-	r.headers, r.buf = topics.AppendDeadLetter(r.headers, written, topics.DeadLetter{
+	headers, buf := topics.AppendDeadLetter(r.headers, written, topics.DeadLetter{
 		Topic: pt.TP.Topic, Partition: pt.TP.Partition, Offset: tried.Origin.Offset, Timestamp: tried.Origin.Timestamp,
 		Refusal: refusal, Instance: r.Instance, Attempts: tried.Attempt,
 	}, r.buf)
-	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
-	size, cut := topics.RecordSize(out.Key, out.Value, out.Headers), false
+	size, cut := sealed(r, out, headers, buf), false
 	if _, ok := r.fits(out, size, st); !ok || it.Cuts() > 0 {
 		cut = topics.FitDeadLetter(out, st.Takes.RecordBytes()>>max(it.Cuts()-1, 0))
 		size = topics.RecordSize(out.Key, out.Value, out.Headers)
@@ -340,10 +343,8 @@ func (r *Renderer) append(ctx context.Context, pt *Part, it *pending.Item, kind 
 	out.Topic, out.Partition, out.Key, out.Value = t.Name, pt.TP.Partition, rec.Key, rec.Value
 	written, _, _ := pt.Mark.Written(rec.Headers, rec.Offset)
 	as.Names = topics.NamesOf(pt.ParserOf(rec))
-	at := len(r.headers)
-	r.headers, r.buf = topics.AppendRetry(r.headers, written, pt.Mark, as, r.buf)
-	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
-	size := topics.RecordSize(out.Key, out.Value, out.Headers)
+	headers, buf := topics.AppendRetry(r.headers, written, pt.Mark, as, r.buf)
+	size := sealed(r, out, headers, buf)
 	if _, ok := r.fits(out, size, st); !ok || it.Stays {
 		r.drop(out)
 		return false, nil
