@@ -80,9 +80,8 @@ func (l *lane) adopt(ctx context.Context, r restore.Restored) {
 	l.partitions[p.tp] = p
 	l.order = inOrder(l.partitions)
 	l.assigned.Remember(l.n, p.tp, &p.picture)
-	if p.phase == PhaseStopped {
-		l.log.Error("partition is stopped until a person decides", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", p.err)
-		l.events.tell(Event{Kind: EventStopped, Error: p.err.Error()}, p.tp)
+	if r.Stopped != nil {
+		p.stop(r.Stopped, l.events)
 		return
 	}
 	m := p.Marks()

@@ -27,7 +27,8 @@ func TestFiguresAreKnownOnceOpened(t *testing.T) {
 	equal(t, "before its first picture", a.All()[0].Known, false)
 	equal(t, "with a checkpoint of others", known(unreadable), false)
 
-	unclaimed := newPartition(&restore.Partition{TP: testTP, Bounds: kafka.Bounds{Start: 3, Stable: 500, High: 500}, Stopped: kerr.OffsetMetadataTooLarge}, unreadable.stats)
+	unclaimed := newPartition(&restore.Partition{TP: testTP, Bounds: kafka.Bounds{Start: 3, Stable: 500, High: 500}, Log: l.log}, unreadable.stats)
+	unclaimed.stop(kerr.OffsetMetadataTooLarge, l.events)
 	equal(t, "phase of one that could not be claimed", unclaimed.phase, PhaseStopped)
 	equal(t, "of one that could not be claimed", known(unclaimed), false)
 

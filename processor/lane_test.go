@@ -150,7 +150,11 @@ func (l *lane) bring(tp kafka.TopicPartition, f restore.Found, opened bool) (*pa
 	if err != nil {
 		return nil, err
 	}
-	return newPartition(r, l.counters.topics[tp.Topic]), nil
+	p := newPartition(r, l.counters.topics[tp.Topic])
+	if r.Stopped != nil {
+		p.stop(r.Stopped, l.events)
+	}
+	return p, nil
 }
 
 // empty is a partition without a past.

@@ -27,11 +27,12 @@ type partition struct {
 	picture atomic.Pointer[PartitionStats] // published by the lane, read by every goroutine
 
 	// Owned by the lane, as is everything below.
-	phase   Phase
-	dropped bool  // the lane has it no more, and nothing that comes of what was sent for it counts
-	err     error // why it is stopped or held up
-	loss    error // the log has lost what is pending here
-	unread  kafka.Unread
+	phase     Phase
+	stoppedAt time.Time // of one that is stopped
+	dropped   bool      // the lane has it no more, and nothing that comes of what was sent for it counts
+	err       error     // why it is stopped or held up
+	loss      error     // the log has lost what is pending here
+	unread    kafka.Unread
 
 	writing    writing
 	progress   progress
@@ -64,18 +65,16 @@ type partition struct {
 	unsureSince time.Time // since when copies may be appended yet that were not answered (at_least_once); zero: there are none
 }
 
-// newPartition is a partition as its restore has left it.
+// newPartition is a partition as its restore has left it: one that catches up, unless it is to be stopped.
 func newPartition(r *restore.Partition, stats *topicCounters) *partition {
 	p := &partition{
 		Partition: r.Partition, tp: r.TP, id: r.ID, log: r.Log, since: r.Since, stats: stats,
 		phase: PhaseCatchUp, logStart: r.Bounds.Start, endAsked: r.Bounds.Asked,
 	}
-	if r.Stopped != nil {
-		p.phase, p.err = PhaseStopped, r.Stopped
-		return p
+	if p.opened() {
+		p.logEnd = p.Marks().End(r.Bounds.Stable)
+		p.open.hear(r.Bounds, r.Bounds.Asked)
 	}
-	p.logEnd = p.Marks().End(r.Bounds.Stable)
-	p.open.hear(r.Bounds, r.Bounds.Asked)
 	return p
 }
 
@@ -154,10 +153,10 @@ func (p *partition) prepareCommit() *turn.Part { return p.part(p.Checkpoint()) }
 // stoppedRetry is how often a stopped partition looks whether a person has decided.
 const stoppedRetry = 30 * time.Second
 
-// stop makes a partition wait that its coordinator refuses, so that the others go on without it. It
+// stop makes a partition wait that cannot be brought back, or that its coordinator refuses, so that the others go on without it. It
 // starts over now and then, to see whether that has been mended.
 func (p *partition) stop(why error, es events) {
-	p.phase, p.err, p.since = PhaseStopped, why, time.Now()
+	p.phase, p.err, p.stoppedAt = PhaseStopped, why, time.Now()
 	p.log.Error("partition is stopped", "error", why, "looks_again_in", stoppedRetry)
 	es.tell(Event{Kind: EventStopped, Error: why.Error()}, p.tp)
 }

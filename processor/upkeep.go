@@ -109,7 +109,7 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 // is no matter: what the store has answered one of them takes it away from no other.
 func lookAgain(ps []*partition) (again []kafka.TopicPartition) {
 	for _, p := range ps {
-		if p.phase == PhaseStopped && time.Since(p.since) > stoppedRetry {
+		if p.phase == PhaseStopped && time.Since(p.stoppedAt) > stoppedRetry {
 			again = append(again, p.tp)
 		}
 	}
