@@ -113,8 +113,10 @@ func (s *scaled) open(ctx context.Context) (err error) {
 			continue
 		}
 		s.ps[i].Pass(s.ends[i], state.NoEpoch)
-		if err := s.ps[i].GoLive(s.room); err != nil {
-			return err
+		for live := false; !live; {
+			if live, err = s.ps[i].Enliven(s.room); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

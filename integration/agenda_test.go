@@ -64,8 +64,8 @@ type agendaBar struct {
 // records are caught up with, what is overdue is what was written and has not come. What a replica says in the end is the same.
 func TestAgendaWhileReplicasRun(t *testing.T) {
 	// What is written is as if it were more than half as old, so that it is carried.
-	s := newStage(t, shared(t), untilLater(setting{targets: 3, seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "200000"}}))
-	p := &planner{lookout: &lookout{stage: s}, config: filepath.Join(t.TempDir(), "duewheel.yaml"), random: rand.New(rand.NewPCG(s.seed, 4))}
+	s := newTenant(t, shared(t), untilLater(setting{targets: 3, seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "200000"}}))
+	p := &planner{lookout: &lookout{tenant: s}, config: filepath.Join(t.TempDir(), "duewheel.yaml"), random: rand.New(rand.NewPCG(s.seed, 4))}
 	yaml := fmt.Sprintf("routes:\n  - topic: %s\n    targets: {allow: [%q]}\n", s.route.Topic, s.name+".target-*")
 	if err := os.WriteFile(p.config, []byte(yaml), 0o644); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ func TestTopicMadeAnew(t *testing.T) {
 	for name, partitions := range map[string]int32{"running": 2, "stopped": 4} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, shared(t), setting{seed: newSeed(t)})
+			s := newTenant(t, shared(t), setting{seed: newSeed(t)})
 			p := s.start(s.replica())
 			s.awaitLive(p, 4)
 			due := []load.Due{{Weight: 1, To: time.Second}}
@@ -46,7 +46,7 @@ func TestTopicMadeAnew(t *testing.T) {
 }
 
 // makeAnew deletes the delay topic and makes it again, with a watch that knows only of the new one and of the targets by now.
-func (s *stage) makeAnew(partitions int32) {
+func (s *tenant) makeAnew(partitions int32) {
 	s.t.Helper()
 	if _, err := s.admin.DeleteTopic(s.t.Context(), s.route.Topic); err != nil {
 		s.t.Fatal(err)

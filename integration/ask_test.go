@@ -41,7 +41,7 @@ func remembers(set setting) setting {
 // delivery: of each exactly one thing becomes, and no id is delivered twice while it is remembered.
 func TestCancelAndReplace(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), remembers(setting{seed: newSeed(t)}))
+	s := newTenant(t, shared(t), remembers(setting{seed: newSeed(t)}))
 	k := s.newKiller(2)
 	report := k.whileAsked(func() bool { return k.open > 0 })
 	t.Logf("killed %d times, %d of them inside an open transaction; %d requests, %d cancels, %d dead letters", k.kills, k.open, report.Requested, report.Cancels, report.DeadLettered)
@@ -56,7 +56,7 @@ func TestCancelAndReplaceAtLeastOnce(t *testing.T) {
 	set := answersCancels(setting{seed: newSeed(t)})
 	answered := set.check
 	set.check = func(c *check.Config) { answered(c); c.AllowDoubles = true }
-	s := newStage(t, shared(t), set)
+	s := newTenant(t, shared(t), set)
 	k := s.newKiller(2, func(c *replicaConfig) { c.Guarantee = processor.AtLeastOnce })
 	report := k.whileAsked(func() bool { return k.watch.Counts().Doubled > 0 })
 	t.Logf("killed %d times; %d requests, %d cancels, %d dead letters, %d came again", k.kills, report.Requested, report.Cancels, report.DeadLettered, report.Doubled)
@@ -88,7 +88,7 @@ type written struct {
 
 // asker requests, cancels and replaces.
 type asker struct {
-	*stage
+	*tenant
 	cl     *kgo.Client
 	random *rand.Rand
 	asked  int
@@ -100,14 +100,14 @@ type asker struct {
 	places map[string]bool // of all that it has written: whether that is a cancel
 }
 
-func (s *stage) newAsker() *asker {
+func (s *tenant) newAsker() *asker {
 	s.t.Helper()
 	cl, err := kgo.NewClient(append(s.opts(), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(cl.Close)
-	return &asker{stage: s, cl: cl, random: rand.New(rand.NewPCG(s.seed, 2)), ahead: 5 * time.Second, places: map[string]bool{}}
+	return &asker{tenant: s, cl: cl, random: rand.New(rand.NewPCG(s.seed, 2)), ahead: 5 * time.Second, places: map[string]bool{}}
 }
 
 // keepAsking asks so often a second, until stop is called.
@@ -215,14 +215,14 @@ func TestRetryRoute(t *testing.T) {
 				Backoff: topics.Backoff{Initial: 200 * time.Millisecond, Factor: 1.5, Max: time.Second}, MaxAttempts: 20, FromHeaders: true, Strip: topics.ErrorHeaders,
 			}
 			var parking string
-			s := newStage(t, shared(t), setting{delayConfig: map[string]string{"message.timestamp.type": kind}, route: func(r *topics.Route) {
+			s := newTenant(t, shared(t), setting{delayConfig: map[string]string{"message.timestamp.type": kind}, route: func(r *topics.Route) {
 				parking = strings.TrimSuffix(r.DeadLetter, ".dead") + ".parked"
 				retrying.Parking, r.Retry = parking, retrying
 			}})
 			s.create(1, nil, parking)
 			p := s.start(s.replica())
 			s.awaitLive(p, 4)
-			f := &failing{stage: s, fails: map[string]int{"never": 0, "thrice": 3, "often": 20, "for ever": 1 << 30}, seen: map[string][]trip{}}
+			f := &failing{tenant: s, fails: map[string]int{"never": 0, "thrice": 3, "often": 20, "for ever": 1 << 30}, seen: map[string][]trip{}}
 			f.run(s.targets[0], s.route.Topic)
 			for key := range f.fails {
 				f.write(s.targets[0], key, time.Now().Add(-time.Hour))
@@ -248,7 +248,7 @@ type trip struct {
 
 // failing is a consumer that fails.
 type failing struct {
-	*stage
+	*tenant
 	fails map[string]int // by key: how often
 
 	mu   sync.Mutex

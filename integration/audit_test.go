@@ -26,7 +26,7 @@ func TestAudit(t *testing.T) {
 				answers := set.check
 				set.check = func(c *check.Config) { answers(c); c.AllowDoubles = true }
 			}
-			s := newStage(t, shared(t), set)
+			s := newTenant(t, shared(t), set)
 			audit := s.name + ".audit"
 			s.create(3, map[string]string{"compression.type": "zstd", "retention.ms": "2592000000"}, audit)
 			k := s.newKiller(2, func(c *replicaConfig) { c.AuditTopic, c.Guarantee = audit, guarantee })
@@ -66,7 +66,7 @@ type audited struct {
 	ended  map[string]bool   // or to have another end, which after a crash one may have that was delivered (at_least_once)
 }
 
-func (s *stage) readAudit(topic string) audited {
+func (s *tenant) readAudit(topic string) audited {
 	s.t.Helper()
 	a := audited{t: s.t, events: map[string]int{}, ends: map[string]int{}, by: map[string]int{}, of: map[string]string{}, told: map[string]bool{}, ended: map[string]bool{}}
 	for _, r := range s.visible(topic) {
@@ -155,7 +155,7 @@ func (a audited) answers(places map[string]bool) {
 }
 
 // visible are the records of a topic that a reader of committed ones gets.
-func (s *stage) visible(topic string) (rs []*kgo.Record) {
+func (s *tenant) visible(topic string) (rs []*kgo.Record) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()

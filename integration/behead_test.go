@@ -22,7 +22,7 @@ func TestLogIsBeheaded(t *testing.T) {
 	for name, again := range map[string]bool{"goes on": false, "is started anew": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, shared(t), setting{partitions: 1})
+			s := newTenant(t, shared(t), setting{partitions: 1})
 			requests := &delay{t: t, cl: s.client, topic: s.route.Topic, to: s.targets[0]}
 			arrivals := s.arrivals()
 			p := s.start(s.replica())
@@ -69,7 +69,7 @@ func TestLogIsBeheaded(t *testing.T) {
 }
 
 // deleteRecords deletes all that is in the delay topic.
-func (s *stage) deleteRecords() {
+func (s *tenant) deleteRecords() {
 	s.t.Helper()
 	var all kadm.Offsets
 	all.AddOffset(s.route.Topic, 0, -1, -1) // up to the high watermark
@@ -83,7 +83,7 @@ func (s *stage) deleteRecords() {
 }
 
 // awaitPending waits until so many records are pending in a processor.
-func (s *stage) awaitPending(p *running, n int64) {
+func (s *tenant) awaitPending(p *running, n int64) {
 	s.t.Helper()
 	eventually(s.t, func() string {
 		for _, of := range p.Stats().Partitions {
@@ -96,7 +96,7 @@ func (s *stage) awaitPending(p *running, n int64) {
 }
 
 // awaitStoppedBy waits until a partition is stopped by an error.
-func (s *stage) awaitStoppedBy(p *running, why error) {
+func (s *tenant) awaitStoppedBy(p *running, why error) {
 	s.t.Helper()
 	eventually(s.t, func() string {
 		of := p.Stats().Partitions
@@ -111,7 +111,7 @@ func (s *stage) awaitStoppedBy(p *running, why error) {
 
 // arrivals reads the first target from now on. What it returns waits until so many records have arrived, each with its number as value, and says when each did; one that comes
 // again is an error.
-func (s *stage) arrivals() func(n int) map[int]time.Time {
+func (s *tenant) arrivals() func(n int) map[int]time.Time {
 	s.t.Helper()
 	cl, err := kgo.NewClient(append(s.opts(), kgo.ConsumeTopics(s.targets[0]), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
 	if err != nil {

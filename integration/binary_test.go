@@ -50,8 +50,8 @@ type command struct {
 	env  []string
 }
 
-// runBinary runs `duewheel run` for the group of this stage.
-func (s *stage) runBinary(c command) *child.Process {
+// runBinary runs `duewheel run` for the group of this tenant.
+func (s *tenant) runBinary(c command) *child.Process {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	file := filepath.Join(dir, "duewheel.yaml")

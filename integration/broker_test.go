@@ -19,7 +19,7 @@ func TestBrokerAway(t *testing.T) {
 	}
 	t.Parallel()
 	c := brokers.Start(t, brokers.Options{Version: brokers.Old, Faults: true})
-	s := newStage(t, c, setting{targets: 2, seed: newSeed(t)})
+	s := newTenant(t, c, setting{targets: 2, seed: newSeed(t)})
 	p := s.start(s.replica())
 	s.awaitLive(p, 4)
 	stop := s.keepLoading(load.Config{Rate: 500})

@@ -12,7 +12,7 @@ import (
 // each is made three seconds late. Brokers are asked once a second how old a log is.
 func carriedAsComputed(t *testing.T) (judge func()) {
 	const records, keeps, wait, late = 200, 16 * time.Second, 46 * time.Second, 3 * time.Second
-	s := newStage(t, shared(t), setting{partitions: 2, seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "16000", "segment.bytes": "1048576"}})
+	s := newTenant(t, shared(t), setting{partitions: 2, seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "16000", "segment.bytes": "1048576"}})
 	p := s.start(s.replica(func(c *replicaConfig) { c.Instance = "steady" }))
 	s.awaitLive(p, 2)
 	s.load(load.Config{Records: records, ValueBytes: 100, Due: []load.Due{{Weight: 1, From: wait, To: wait}}})

@@ -111,7 +111,7 @@ func (c *carrying) tune(config *replicaConfig) {
 	}
 }
 
-// setting is the stage of one of the groups. The last of several has its topic trimmed as far as it is concerned, which is refused.
+// setting is the tenant of one of the groups. The last of several has its topic trimmed as far as it is concerned, which is refused.
 func (c *carrying) setting(a act, seed uint64, last bool) setting {
 	size := strconv.Itoa(carryMessage)
 	holds := map[string]string{"max.message.bytes": size}

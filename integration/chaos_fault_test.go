@@ -101,7 +101,7 @@ func (c *chaos) terminate(victim int) {
 	r := c.replicas[victim]
 	c.undo(r.Process)
 	c.begin(r)
-	c.stage.terminate(r.Process)
+	c.tenant.terminate(r.Process)
 	c.ended(r)
 }
 

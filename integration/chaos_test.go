@@ -211,7 +211,7 @@ func (a act) raise(t *testing.T, cluster *brokers.Cluster, seed, stream uint64) 
 			set.topic = groups[0].route.Topic
 		}
 		c := &chaos{
-			stage: newStage(t, cluster, set), act: a, view: newView(int(set.partitions)), played: make(map[fault]int),
+			tenant: newTenant(t, cluster, set), act: a, view: newView(int(set.partitions)), played: make(map[fault]int),
 			plan: newPlan(seed, stream+uint64(1000*i), a.nodes, a.carry.replicas(), a.deck, a.opening...), began: time.Now(),
 		}
 		t.Cleanup(c.showReplicas)
@@ -249,7 +249,7 @@ func (c *chaos) ask() (stop func()) {
 	}
 }
 
-// setting is what the stage of an act is like, or of one of its groups.
+// setting is what the tenant of an act is like, or of one of its groups.
 func (a act) setting(seed uint64, last bool) setting {
 	if a.carry != nil {
 		return a.carry.setting(a, seed, last)
@@ -264,7 +264,7 @@ func (a act) setting(seed uint64, last bool) setting {
 
 // chaos is a group of replicas to which things happen.
 type chaos struct {
-	*stage
+	*tenant
 	act      act
 	plan     *plan
 	beside   []*chaos  // all groups of the act, this one, too
@@ -380,7 +380,7 @@ func (c *chaos) await(wanting func() string) {
 // leaveAll stops all replicas in order, which leaves nothing open.
 func (c *chaos) leaveAll() {
 	for _, r := range c.replicas {
-		c.stage.terminate(r.Process)
+		c.tenant.terminate(r.Process)
 		c.view.forget(r.Name())
 		if states := c.transactions(r.Process); states["Ongoing"] > 0 {
 			c.t.Errorf("replica %s ended in order with transactions %v", r.Name(), states)

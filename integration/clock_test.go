@@ -11,7 +11,7 @@ import (
 )
 
 // Kafka says what time it is, of either kind of transactions, and a replica whose clock is wrong delivers by that.
-func (s *stage) wrongClock(guarantee processor.Guarantee, ahead time.Duration) {
+func (s *tenant) wrongClock(guarantee processor.Guarantee, ahead time.Duration) {
 	s.t.Helper()
 	p := s.start(s.replica(func(c *replicaConfig) { c.Guarantee, c.Ahead = guarantee, ahead }))
 	eventually(s.t, func() string {
@@ -40,7 +40,7 @@ func TestWrongClock(t *testing.T) {
 		for _, ahead := range []time.Duration{10 * time.Minute, -time.Hour} {
 			t.Run(fmt.Sprint(guarantee, " ", ahead), func(t *testing.T) {
 				t.Parallel()
-				newStage(t, shared(t), setting{seed: newSeed(t)}).wrongClock(guarantee, ahead)
+				newTenant(t, shared(t), setting{seed: newSeed(t)}).wrongClock(guarantee, ahead)
 			})
 		}
 	}

@@ -20,7 +20,7 @@ const connectFile = "org.apache.kafka.connect.file.FileStream"
 
 // Lines of a file become requests by nothing but the configuration of Kafka Connect, wait, and become lines of another file.
 func TestConnect(t *testing.T) {
-	s := newStage(t, shared(t), setting{partitions: 1, seed: newSeed(t), check: func(c *check.Config) {
+	s := newTenant(t, shared(t), setting{partitions: 1, seed: newSeed(t), check: func(c *check.Config) {
 		c.Targets[0].Partitions = 0 // a line has no key
 	}})
 	p := s.start(s.replica())
@@ -84,7 +84,7 @@ func TestConnectRetries(t *testing.T) {
 	retrying := &topics.Retrying{
 		Backoff: topics.Backoff{Initial: 100 * time.Millisecond, Factor: 1.1, Max: 200 * time.Millisecond}, MaxAttempts: attempts, FromHeaders: true, Strip: topics.ErrorHeaders,
 	}
-	s := newStage(t, shared(t), setting{partitions: 2, delayConfig: map[string]string{"message.timestamp.type": "LogAppendTime"}, route: func(r *topics.Route) {
+	s := newTenant(t, shared(t), setting{partitions: 2, delayConfig: map[string]string{"message.timestamp.type": "LogAppendTime"}, route: func(r *topics.Route) {
 		r.Retry = retrying
 	}})
 	p := s.start(s.replica())
@@ -100,7 +100,7 @@ func TestConnectRetries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &failing{stage: s}
+	f := &failing{tenant: s}
 	for i := range records {
 		f.write(s.targets[0], fmt.Sprint(i), time.Now().Add(-time.Hour))
 	}
@@ -177,7 +177,7 @@ func tripsOf(t *testing.T, all []*kgo.Record) map[string]int {
 }
 
 // consume reads so many committed records of a topic from its beginning, and fails if there are more.
-func (s *stage) consume(topic string, n int) []*kgo.Record {
+func (s *tenant) consume(topic string, n int) []*kgo.Record {
 	s.t.Helper()
 	all := s.consumeUntil(topic, func(all []*kgo.Record) bool { return len(all) >= n })
 	if len(all) > n {
@@ -187,7 +187,7 @@ func (s *stage) consume(topic string, n int) []*kgo.Record {
 }
 
 // consumeUntil reads what is committed in a topic from its beginning until that is enough.
-func (s *stage) consumeUntil(topic string, enough func(all []*kgo.Record) bool) (all []*kgo.Record) {
+func (s *tenant) consumeUntil(topic string, enough func(all []*kgo.Record) bool) (all []*kgo.Record) {
 	s.t.Helper()
 	cl, err := kgo.NewClient(append(s.opts(), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
 	if err != nil {

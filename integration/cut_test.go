@@ -26,7 +26,7 @@ func logLosesItsEnd(t *testing.T, c *brokers.Cluster) {
 	for name, runs := range map[string]bool{"while it is not read": false, "while it is read": true} {
 		t.Run(name, func(t *testing.T) {
 			delay := newDelay(t, c, 1, 2)
-			s := newStage(t, c, setting{topic: delay.topic})
+			s := newTenant(t, c, setting{topic: delay.topic})
 			delay.to = s.targets[0]
 			p := s.start(s.replica())
 			s.awaitLive(p, 1)
@@ -72,7 +72,7 @@ func logLosesItsEnd(t *testing.T, c *brokers.Cluster) {
 func logLosesItsEndAndIsTrimmed(t *testing.T, c *brokers.Cluster) {
 	const interval = 20 * time.Second
 	delay := newDelay(t, c, 1, 2)
-	s := newStage(t, c, setting{topic: delay.topic})
+	s := newTenant(t, c, setting{topic: delay.topic})
 	delay.to = s.targets[0]
 	trim, began := true, time.Now()
 	p := s.start(s.replica(func(c *replicaConfig) { c.AcceptLoss, c.TrimInterval, c.Routes[0].Trim = true, interval, &trim }))
@@ -117,7 +117,7 @@ func logLosesItsEndAndIsTrimmed(t *testing.T, c *brokers.Cluster) {
 }
 
 // says runs a command, and fails if its answer lacks something.
-func (s *stage) says(what string, args ...string) {
+func (s *tenant) says(what string, args ...string) {
 	s.t.Helper()
 	args = append(args, "-b", strings.Join(s.cluster.Addrs(), ","), "-g", s.name)
 	out, _ := exec.CommandContext(s.t.Context(), buildBinary(s.t), args...).CombinedOutput()
@@ -127,7 +127,7 @@ func (s *stage) says(what string, args ...string) {
 }
 
 // awaitStopped waits until a partition is stopped because its log has lost what was accepted.
-func (s *stage) awaitStopped(p *running) {
+func (s *tenant) awaitStopped(p *running) {
 	s.t.Helper()
 	eventually(s.t, func() string {
 		for _, of := range p.Stats().Partitions {
@@ -204,7 +204,7 @@ func (d *delay) elect(node int32) {
 }
 
 // awaitCheckpoint waits until O is at an offset.
-func (s *stage) awaitCheckpoint(offset int64) {
+func (s *tenant) awaitCheckpoint(offset int64) {
 	s.t.Helper()
 	eventually(s.t, func() string {
 		got, err := s.admin.FetchOffsets(s.t.Context(), s.name)
@@ -216,7 +216,7 @@ func (s *stage) awaitCheckpoint(offset int64) {
 }
 
 // awaitTarget waits until the first target has the records up to a number, each once.
-func (s *stage) awaitTarget(n int) {
+func (s *tenant) awaitTarget(n int) {
 	s.t.Helper()
 	cl, err := kgo.NewClient(append(s.opts(), kgo.ConsumeTopics(s.targets[0]), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
 	if err != nil {

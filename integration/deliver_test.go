@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	targetBytes = 20_000 // what targets of a stage with limits take
+	targetBytes = 20_000 // what targets of a tenant with limits take
 	deadBytes   = 25_000 // what its dead-letter topic takes
 	largeBytes  = 30_000 // a value that fits neither
 )
@@ -32,7 +32,7 @@ func limited(set setting) setting {
 // transactions, of which a quarter is aborted.
 func TestDeliver(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), limited(setting{
+	s := newTenant(t, shared(t), limited(setting{
 		partitions: 8, targets: 3, seed: newSeed(t),
 		delayConfig: map[string]string{"segment.bytes": "1048576"}, // several in each partition
 	}))

@@ -47,7 +47,7 @@ func (d *smallDisk) used() (n int64) {
 // again it uses the store again, by itself.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), setting{targets: 2, seed: newSeed(t)})
+	s := newTenant(t, shared(t), setting{targets: 2, seed: newSeed(t)})
 	c := s.replica()
 	disk := &smallDisk{dir: c.StateDir}
 	disk.room.Store(6 << 20)

@@ -15,7 +15,7 @@ import (
 // What a coordinator answers to an offset commit that bears another member id or epoch than the group of the consumer protocol has
 // (KIP-848). The processor takes each of these for a refusal that has changed nothing (TestJudge), and that is what is seen here.
 func TestMemberEpochs(t *testing.T) {
-	s := newStage(t, shared(t), setting{seed: newSeed(t)})
+	s := newTenant(t, shared(t), setting{seed: newSeed(t)})
 	// With one member, its epoch is the one in which it has got its partitions: since Kafka 4.3 a commit may bear any epoch from that on.
 	p := s.start(s.replica(func(c *replicaConfig) { c.Protocol, c.Lanes = processor.ProtocolConsumer, 1 }))
 	s.awaitLive(p, 4)
@@ -52,11 +52,11 @@ func TestMemberEpochs(t *testing.T) {
 
 // committer commits an offset of partition 0 in whatever name.
 type committer struct {
-	*stage
+	*tenant
 	producer *kgo.Client
 }
 
-func (s *stage) newCommitter() *committer {
+func (s *tenant) newCommitter() *committer {
 	producer, err := kgo.NewClient(append(s.opts(), kgo.TransactionalID(s.name+"-by-hand"))...)
 	if err != nil {
 		s.t.Fatal(err)

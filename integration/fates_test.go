@@ -37,7 +37,7 @@ type listing struct {
 
 // claimant asks what has become of records, and keeps what it was told.
 type claimant struct {
-	*stage
+	*tenant
 	kind  string // of its route
 	id    kafka.TopicID
 	asked map[string]bool // the places of all that was asked for
@@ -52,7 +52,7 @@ type claimant struct {
 // what has no end yet. A group has a route of each kind.
 func TestFatesWhileReplicasRun(t *testing.T) {
 	set := setting{seed: newSeed(t), route: kindsOfFates[0].answered(), delayConfig: kindsOfFates[0].delay}
-	s := newStage(t, shared(t), set)
+	s := newTenant(t, shared(t), set)
 	audit := s.name + ".audit"
 	s.create(3, nil, audit)
 	claimants := []*claimant{s.newClaimant(kindsOfFates[0].name)}
@@ -137,11 +137,11 @@ func (k *kindOfFates) answered() func(*topics.Route) {
 	}
 }
 
-// sibling is another route of the group of a stage, with topics of its own. Nothing watches it.
-func (s *stage) sibling(n int, kind kindOfFates) *stage {
+// sibling is another route of the group of a tenant, with topics of its own. Nothing watches it.
+func (s *tenant) sibling(n int, kind kindOfFates) *tenant {
 	s.t.Helper()
 	name := fmt.Sprintf("%s-%d", s.name, n)
-	b := &stage{t: s.t, cluster: s.cluster, client: s.client, admin: s.admin, name: s.name, log: s.log, dir: s.dir, seed: s.seed + uint64(n), patience: s.patience, targets: []string{name + ".target-0"}}
+	b := &tenant{t: s.t, cluster: s.cluster, client: s.client, admin: s.admin, name: s.name, log: s.log, dir: s.dir, seed: s.seed + uint64(n), patience: s.patience, targets: []string{name + ".target-0"}}
 	b.route = topics.Route{Topic: name, DeadLetter: s.route.DeadLetter, Allow: b.targets, MaxDelay: maxDelay}
 	kind.answered()(&b.route)
 	b.create(4, kind.delay, name)
@@ -190,9 +190,9 @@ func (c *claimant) awaitSome(least int, what string, count func() int) {
 	})
 }
 
-func (s *stage) newClaimant(kind string) *claimant {
+func (s *tenant) newClaimant(kind string) *claimant {
 	s.t.Helper()
-	c := &claimant{stage: s, kind: kind}
+	c := &claimant{tenant: s, kind: kind}
 	eventually(s.t, func() string { // each broker learns of a topic by and by
 		details, err := s.admin.ListTopics(s.t.Context(), s.route.Topic)
 		if err == nil {

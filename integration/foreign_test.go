@@ -16,7 +16,7 @@ import (
 // place of checkpoints.
 func TestForeignMember(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), setting{seed: newSeed(t)})
+	s := newTenant(t, shared(t), setting{seed: newSeed(t)})
 	p := s.start(s.replica())
 	s.awaitLive(p, 4)
 	refused := make(chan error, 1)

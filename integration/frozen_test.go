@@ -25,7 +25,7 @@ const (
 // The broker that coordinates the group freezes. Delivery goes on soon after the others have done without it, and a process that is told to stop
 // with a frozen broker ends in its time.
 func coordinatorFrozen(t *testing.T, c *brokers.Cluster) {
-	s := newStage(t, c, setting{targets: 2, seed: newSeed(t)})
+	s := newTenant(t, c, setting{targets: 2, seed: newSeed(t)})
 	var ps []*running
 	for i := range 2 {
 		ps = append(ps, s.start(s.replica(func(c *replicaConfig) { c.Lanes, c.StateDir = 1, c.StateDir+fmt.Sprint(i) })))
@@ -74,7 +74,7 @@ func coordinatorFrozen(t *testing.T, c *brokers.Cluster) {
 // frozen is a broker that does not answer, seen from the others. They are what a processor is measured by: how soon they do without the frozen one
 // depends on whether it was the controller, too, and on how busy the machine is.
 type frozen struct {
-	*stage
+	*tenant
 	node  *brokers.Node
 	opts  []kgo.Opt // reach the others alone
 	admin *kadm.Client
@@ -86,11 +86,11 @@ type frozen struct {
 const roundEvery = 100 * time.Millisecond
 
 // freezeCoordinator freezes the broker that coordinates the group, when all replicas are in sync, in the midst of deliveries.
-func (s *stage) freezeCoordinator() *frozen {
+func (s *tenant) freezeCoordinator() *frozen {
 	s.t.Helper()
 	s.awaitInSync()
 	node := s.cluster.Node(int(s.coordinator()))
-	f := &frozen{stage: s, node: node}
+	f := &frozen{tenant: s, node: node}
 	var others []string
 	for _, n := range s.cluster.Nodes() {
 		if n != node {

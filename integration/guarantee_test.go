@@ -13,7 +13,7 @@ import (
 // rebalances, restarts, and back and forth between the guarantees with records pending. The broker sets the timestamps of this delay
 // topic, and compresses it.
 func TestSwitchGuarantee(t *testing.T) {
-	s := newStage(t, shared(t), setting{
+	s := newTenant(t, shared(t), setting{
 		targets: 2, seed: newSeed(t),
 		delayConfig: map[string]string{"message.timestamp.type": "LogAppendTime", "compression.type": "zstd"},
 	})
@@ -44,7 +44,7 @@ func TestSwitchGuarantee(t *testing.T) {
 }
 
 // moveOut lets a second processor take half of the partitions and give them back.
-func (s *stage) moveOut(p *running, c replicaConfig) {
+func (s *tenant) moveOut(p *running, c replicaConfig) {
 	s.t.Helper()
 	c.Instance, c.StateDir = c.Instance+"-other", c.StateDir+"-other"
 	other := s.start(c)
@@ -57,7 +57,7 @@ func (s *stage) moveOut(p *running, c replicaConfig) {
 // When replicas of an at_least_once group are killed, what followed their last checkpoints comes again, and nothing else goes wrong.
 func TestKillAtLeastOnce(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), setting{
+	s := newTenant(t, shared(t), setting{
 		partitions: 6, targets: 2, seed: newSeed(t), check: func(c *check.Config) { c.AllowDoubles = true },
 	})
 	k := s.newKiller(2, func(c *replicaConfig) { c.Guarantee = processor.AtLeastOnce })

@@ -19,7 +19,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	c := brokers.Start(t, brokers.Options{Config: map[string]string{"connections.max.idle.ms": "700"}})
 	for _, g := range []processor.Guarantee{processor.ExactlyOnce, processor.AtLeastOnce} {
 		t.Run(string(g), func(t *testing.T) {
-			s := newStage(t, c, setting{targets: 1, seed: newSeed(t)})
+			s := newTenant(t, c, setting{targets: 1, seed: newSeed(t)})
 			p := s.start(s.replica(func(c *replicaConfig) { c.Guarantee = g }))
 			s.awaitLive(p, 4)
 			before := p.Stats().Rebalances

@@ -30,7 +30,7 @@ const (
 // the delay topic gets more partitions. What a dead replica has left open is ended by the replica that takes its partitions over: the
 // transactions would last for minutes.
 func TestKill(t *testing.T) {
-	s := newStage(t, shared(t), setting{partitions: 6, targets: 3, seed: newSeed(t), route: emitAll})
+	s := newTenant(t, shared(t), setting{partitions: 6, targets: 3, seed: newSeed(t), route: emitAll})
 	k := s.newKiller(2)
 	stop := s.keepLoading(load.Config{Rate: 1500})
 	for k.kills < kills || k.open < openKills && k.kills < mostKills {
@@ -65,7 +65,7 @@ func (k *killer) floor(open int) {
 // Replicas of a route with a fixed delay are killed.
 func TestKillFixedDelay(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), setting{seed: newSeed(t), route: func(r *topics.Route) {
+	s := newTenant(t, shared(t), setting{seed: newSeed(t), route: func(r *topics.Route) {
 		r.Delay, r.Allow, r.Target = 1500*time.Millisecond, nil, r.Topic+".target-0"
 	}})
 	k := s.newKiller(2)
@@ -83,7 +83,7 @@ func TestKillFixedDelay(t *testing.T) {
 
 // killer runs replicas of one group and kills them.
 type killer struct {
-	*stage
+	*tenant
 	random   *rand.Rand
 	replicas []*child.Process
 	change   func(*replicaConfig)
@@ -92,8 +92,8 @@ type killer struct {
 	frozen, openFrozen int
 }
 
-func (s *stage) newKiller(replicas int, change ...func(*replicaConfig)) *killer {
-	k := &killer{stage: s, random: rand.New(rand.NewPCG(s.seed, 1))}
+func (s *tenant) newKiller(replicas int, change ...func(*replicaConfig)) *killer {
+	k := &killer{tenant: s, random: rand.New(rand.NewPCG(s.seed, 1))}
 	k.change = func(c *replicaConfig) {
 		for _, f := range change {
 			f(c)
@@ -187,7 +187,7 @@ func (k *killer) awaitMembers(n int) {
 // terminate stops the replicas in order, which leaves nothing open.
 func (k *killer) terminate() {
 	for _, r := range k.replicas {
-		k.stage.terminate(r)
+		k.tenant.terminate(r)
 		if r.Order.Guarantee == processor.AtLeastOnce {
 			continue
 		}
@@ -198,7 +198,7 @@ func (k *killer) terminate() {
 }
 
 // end is where a partition of the delay topic ends.
-func (s *stage) end(partition int32) int64 {
+func (s *tenant) end(partition int32) int64 {
 	s.t.Helper()
 	ends, err := s.admin.ListEndOffsets(s.t.Context(), s.route.Topic)
 	if err != nil {
@@ -217,7 +217,7 @@ func passes(t *testing.T, d time.Duration) {
 }
 
 // transactions counts the transactional ids of a replica by the state that their transactions are in.
-func (s *stage) transactions(p *child.Process) map[string]int {
+func (s *tenant) transactions(p *child.Process) map[string]int {
 	s.t.Helper()
 	ids := transactionalIDs(p)
 	var states map[string]int
@@ -241,7 +241,7 @@ func transactionalIDs(p *child.Process) (ids []string) {
 }
 
 // describe asks once.
-func (s *stage) describe(ids []string) (states map[string]int, err error) {
+func (s *tenant) describe(ids []string) (states map[string]int, err error) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Second)
 	defer cancel()
 	described, err := s.admin.DescribeTransactions(ctx, ids...)
@@ -260,7 +260,7 @@ func (s *stage) describe(ids []string) (states map[string]int, err error) {
 
 // keepLoading writes requests at a rate until it is told to stop, which waits for what was begun. Some of the producers use
 // transactions.
-func (s *stage) keepLoading(c load.Config) (stop func()) {
+func (s *tenant) keepLoading(c load.Config) (stop func()) {
 	c.Records = cmp.Or(c.Records, int(c.Rate))
 	c.Bad, c.Transactional, c.Batch, c.Abort = 0.01, 1, 20, 0.2
 	if c.Due == nil {

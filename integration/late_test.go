@@ -29,7 +29,7 @@ func TestLateEndTxn(t *testing.T) {
 		end     int64 // of what a read_committed consumer sees: a record, its marker, and the same again
 	}{{"by hand in its epoch", false, 4}, {"by hand after a renewal", true, 2}} {
 		t.Run(test.name, func(t *testing.T) {
-			s := newStage(t, c, setting{partitions: 1, seed: newSeed(t)})
+			s := newTenant(t, c, setting{partitions: 1, seed: newSeed(t)})
 			end := s.twoTransactions(test.renewed)
 			err := end()
 			if test.renewed && !errors.Is(err, kerr.InvalidProducerEpoch) && !errors.Is(err, kerr.ProducerFenced) || !test.renewed && err != nil {
@@ -55,7 +55,7 @@ func TestLateEndTxn(t *testing.T) {
 		want string
 	}{{"of a lane where a second copy is answered", 1, "committed"}, {"of a lane where no copy is answered", 100, "unknown"}} {
 		t.Run(test.name, func(t *testing.T) {
-			s := newStage(t, c, setting{partitions: 1, seed: newSeed(t)})
+			s := newTenant(t, c, setting{partitions: 1, seed: newSeed(t)})
 			l := newLate(test.held)
 			p := s.start(s.replica(func(c *replicaConfig) { c.Lanes, c.Dial = 1, l.dial }))
 			s.awaitLive(p, 1)
@@ -91,7 +91,7 @@ func TestLateEndTxn(t *testing.T) {
 
 // twoTransactions commits one transaction, opens another of the same id, which is renewed between them or not, and gives back what
 // sends the decision of the first once more.
-func (s *stage) twoTransactions(renew bool) (end func() error) {
+func (s *tenant) twoTransactions(renew bool) (end func() error) {
 	s.t.Helper()
 	topic, id := s.name+".by-hand", s.name+"-by-hand"
 	s.create(1, nil, topic)

@@ -15,8 +15,8 @@ import (
 // while the others are shown.
 func TestLookAtNothingAndAtForeignCheckpoints(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), setting{partitions: 3, seed: newSeed(t)})
-	o := &lookout{stage: s}
+	s := newTenant(t, shared(t), setting{partitions: 3, seed: newSeed(t)})
+	o := &lookout{tenant: s}
 	look := func(code int, wants []string, args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), buildBinary(t), append(args, "-b", s.cluster.Addrs()[0], "-g", s.name, "-t", s.route.Topic)...)

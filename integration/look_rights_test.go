@@ -16,7 +16,7 @@ import (
 
 // lookWithoutRights: who may read the topic and describe the group is told, who may not is told, once, what to ask for.
 func lookWithoutRights(t *testing.T, c *brokers.Cluster) {
-	s := newStage(t, c, setting{targets: 2, seed: newSeed(t)})
+	s := newTenant(t, c, setting{targets: 2, seed: newSeed(t)})
 	user := "User:" + brokers.User
 	for _, acl := range []*kadm.ACLBuilder{
 		kadm.NewACLs().Topics(s.name).Operations(kadm.OpRead).Allow(user).AllowHosts(),
@@ -33,7 +33,7 @@ func lookWithoutRights(t *testing.T, c *brokers.Cluster) {
 	if created, err := s.admin.CreateACLs(t.Context(), ids); err != nil || created[0].Err != nil {
 		t.Fatal(err, created)
 	}
-	o := &lookout{stage: s}
+	o := &lookout{tenant: s}
 	r := o.request(1, time.Now().Add(time.Hour).UnixMilli())
 	o.produce(r)
 	how := s.scram()

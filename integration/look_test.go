@@ -30,7 +30,7 @@ type nearRequest struct {
 
 // lookout knows what is pending without asking: what it has written, and what has arrived.
 type lookout struct {
-	*stage
+	*tenant
 	looker *ahead.Looker
 	id     kafka.TopicID
 	far    map[topics.Place]int64 // due in hours, and neither cancelled nor replaced: due
@@ -66,12 +66,12 @@ func lookWhileLeadersMove(t *testing.T, c *brokers.Cluster) {
 func lookWhileReplicasRun(t *testing.T, c *brokers.Cluster, meanwhile func()) {
 	const farEach = 400
 	// What is far is written as if it were more than half as old, and long before brokers may delete it.
-	s := newStage(t, c, setting{seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "200000"}})
+	s := newTenant(t, c, setting{seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "200000"}})
 	routes, err := topics.NewRoutes(s.route)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &lookout{stage: s, far: map[topics.Place]int64{}, near: map[topics.Place]nearRequest{}, delivered: map[topics.Place]time.Time{}}
+	o := &lookout{tenant: s, far: map[topics.Place]int64{}, near: map[topics.Place]nearRequest{}, delivered: map[topics.Place]time.Time{}}
 	o.looker = &ahead.Looker{Client: s.client, Group: s.name, Skew: time.Second, Now: time.Now(), Route: func(string) *topics.Route { return routes[0] }}
 	details, err := s.admin.ListTopics(t.Context(), s.route.Topic)
 	if err != nil {
@@ -416,13 +416,13 @@ func (o *lookout) compare(listed map[topics.Place]int64, readTo [4]int64, began,
 func TestLookAtAMillion(t *testing.T) {
 	const records, most = 1_000_000, 256 << 20        // bytes
 	const targets, year = 300, 365 * 24 * 3600 * 1000 // ms
-	s := newStage(t, shared(t), setting{partitions: 1, seed: newSeed(t)})
+	s := newTenant(t, shared(t), setting{partitions: 1, seed: newSeed(t)})
 	cl, err := kgo.NewClient(append(s.opts(), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(100_000), kgo.ProducerLinger(10*time.Millisecond))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	o := &lookout{stage: s}
+	o := &lookout{tenant: s}
 	due := time.Now().Add(time.Hour).UnixMilli()
 	for i := range int64(records) {
 		r := o.request(0, due+i*7_919_000%year, topics.HeaderID, fmt.Sprintf("reminder-%d", i))

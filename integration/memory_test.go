@@ -52,9 +52,9 @@ func scaleOf(t *testing.T, records int) scale {
 	return of
 }
 
-// flood is a stage for one replica, whose memory is judged.
+// flood is a tenant with one replica, whose memory is judged.
 type flood struct {
-	*stage
+	*tenant
 	scale
 	config replicaConfig
 }
@@ -62,7 +62,7 @@ type flood struct {
 func newFlood(t *testing.T, of scale, change func(*replicaConfig)) *flood {
 	t.Helper()
 	room := map[string]string{"max.message.bytes": "2000000"}
-	s := newStage(t, shared(t), setting{seed: newSeed(t), delayConfig: room, targetConfig: room, deadConfig: room})
+	s := newTenant(t, shared(t), setting{seed: newSeed(t), delayConfig: room, targetConfig: room, deadConfig: room})
 	s.patience = of.patience
 	return &flood{s, of, s.replica(func(c *replicaConfig) {
 		c.Lanes, c.MemoryBudget = 1, of.budget

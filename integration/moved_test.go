@@ -19,7 +19,7 @@ import (
 // carried there and has left the topic, too. It does not begin without the name that this bears.
 func TestGroupTakesThePlaceOfAnother(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), setting{partitions: 2, groups: true, seed: newSeed(t)})
+	s := newTenant(t, shared(t), setting{partitions: 2, groups: true, seed: newSeed(t)})
 	detail, err := s.admin.ListTopics(t.Context(), s.route.Topic)
 	if err != nil {
 		t.Fatal(err)
@@ -74,8 +74,8 @@ func TestGroupTakesThePlaceOfAnother(t *testing.T) {
 	}
 }
 
-// moveTo gives another group the two checkpoints of the stage's, as soon as brokers take the member that is gone for dead.
-func (s *stage) moveTo(group string) {
+// moveTo gives another group the two checkpoints of this one, as soon as brokers take the member that is gone for dead.
+func (s *tenant) moveTo(group string) {
 	s.t.Helper()
 	eventually(s.t, func() string {
 		out, err := s.duewheel("checkpoints", "move", "--from", s.name, "-g", group)

@@ -109,7 +109,7 @@ func TestWhatRoutesSay(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := &sayer{stage: newStage(t, shared(t), setting{partitions: 1, seed: newSeed(t), route: c.route, check: func(config *check.Config) { c.check(&config.Routes[0]) }})}
+			s := &sayer{tenant: newTenant(t, shared(t), setting{partitions: 1, seed: newSeed(t), route: c.route, check: func(config *check.Config) { c.check(&config.Routes[0]) }})}
 			s.past, s.soon = time.Now().Add(-time.Minute), time.Now().Add(3*time.Second)
 			c.before(s)
 			s.rest()
@@ -141,7 +141,7 @@ var s40 = func() (all []string) {
 
 // sayer asks for one thing after the other.
 type sayer struct {
-	*stage
+	*tenant
 	past, soon time.Time
 	end        int64  // of what was asked for
 	replaced   string // the handle of what is delivered at once

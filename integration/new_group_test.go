@@ -43,7 +43,7 @@ func (p *predecessor) try(r *kgo.Record, due int64) {
 // A group that is new begins with what the topic has by then. What another one has carried, or tries again, of what is gone belongs to that one: it is passed over, and told of.
 func TestNewGroupSaysWhatAnotherHas(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), setting{partitions: 1, groups: true, seed: newSeed(t)})
+	s := newTenant(t, shared(t), setting{partitions: 1, groups: true, seed: newSeed(t)})
 	detail, err := s.admin.ListTopics(t.Context(), s.route.Topic)
 	if err != nil {
 		t.Fatal(err)

@@ -19,11 +19,11 @@ func TestOldKafka(t *testing.T) {
 	t.Parallel()
 	c := brokers.Start(t, brokers.Options{Version: brokers.Old, Faults: true})
 	t.Run("wrong clock", func(t *testing.T) {
-		newStage(t, c, setting{seed: newSeed(t)}).wrongClock(processor.ExactlyOnce, 10*time.Minute)
+		newTenant(t, c, setting{seed: newSeed(t)}).wrongClock(processor.ExactlyOnce, 10*time.Minute)
 	})
 	// Its KIP-848 is a preview. A processor that is told to use it says so and ends; it does not share partitions out in another way.
 	t.Run("consumer protocol", func(t *testing.T) {
-		s := newStage(t, c, setting{seed: newSeed(t)})
+		s := newTenant(t, c, setting{seed: newSeed(t)})
 		config := s.replica(func(c *replicaConfig) { c.Protocol = processor.ProtocolConsumer })
 		p, err := config.processor(s.log)
 		if err != nil {
@@ -36,7 +36,7 @@ func TestOldKafka(t *testing.T) {
 		t.Log(err)
 	})
 	t.Run("static members", func(t *testing.T) {
-		s := newStage(t, c, setting{targets: 2, seed: newSeed(t)})
+		s := newTenant(t, c, setting{targets: 2, seed: newSeed(t)})
 		static := func(instance string) *running {
 			return s.start(s.replica(func(c *replicaConfig) {
 				c.InstanceID, c.Lanes, c.SessionTimeout, c.HeartbeatInterval = instance, 1, longSession, 200*time.Millisecond

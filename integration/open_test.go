@@ -21,7 +21,7 @@ import (
 // partition, and its next owner while it waits for what the first one has written there; both go on when the transaction ends.
 func TestOpenTransactionIsSaid(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), setting{partitions: 1})
+	s := newTenant(t, shared(t), setting{partitions: 1})
 	mine := s.replica(func(c *replicaConfig) { c.UnknownTargetAfter = time.Minute })
 	p := s.start(mine)
 	s.awaitLive(p, 1)
@@ -56,7 +56,7 @@ func TestOpenTransactionIsSaid(t *testing.T) {
 }
 
 // ask writes a request from outside of what the watch knows.
-func (s *stage) ask(cl *kgo.Client, target string, in time.Duration) {
+func (s *tenant) ask(cl *kgo.Client, target string, in time.Duration) {
 	s.t.Helper()
 	r := &kgo.Record{Topic: s.route.Topic, Value: []byte(strconv.FormatInt(time.Now().UnixNano(), 10)), Headers: []kgo.RecordHeader{
 		{Key: topics.HeaderUntil, Value: strconv.AppendInt(nil, time.Now().Add(in).UnixMilli(), 10)}, {Key: topics.HeaderTargetTopic, Value: []byte(target)},
@@ -67,7 +67,7 @@ func (s *stage) ask(cl *kgo.Client, target string, in time.Duration) {
 }
 
 // leaveOpen writes a request in a transaction, which end commits.
-func (s *stage) leaveOpen() (end func()) {
+func (s *tenant) leaveOpen() (end func()) {
 	s.t.Helper()
 	cl, err := kgo.NewClient(append(s.opts(), kgo.TransactionalID(s.name+"-producer"), kgo.TransactionTimeout(5*time.Minute))...)
 	if err != nil {
@@ -95,7 +95,7 @@ func readyz(p *running) string {
 }
 
 // awaitSaid waits until /readyz has all these words.
-func (s *stage) awaitSaid(p *running, words ...string) {
+func (s *tenant) awaitSaid(p *running, words ...string) {
 	s.t.Helper()
 	eventually(s.t, func() string {
 		said := readyz(p)

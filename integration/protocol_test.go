@@ -20,7 +20,7 @@ import (
 // up. The session is the broker's: group.consumer.session.timeout.ms.
 func TestConsumerProtocol(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
+	s := newTenant(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
 	m := s.newMoves(processor.ProtocolConsumer, processor.ExactlyOnce)
 	stop := s.keepLoading(soon())
 	m.join()
@@ -40,7 +40,7 @@ func TestConsumerProtocol(t *testing.T) {
 // The same when nothing is committed in transactions: an offset commit bears the member's epoch all the same.
 func TestConsumerProtocolAtLeastOnce(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), setting{
+	s := newTenant(t, shared(t), setting{
 		partitions: 6, targets: 2, seed: newSeed(t), check: func(c *check.Config) { c.AllowDoubles = true },
 	})
 	m := s.newMoves(processor.ProtocolConsumer, processor.AtLeastOnce)
@@ -59,7 +59,7 @@ func TestConsumerProtocolAtLeastOnce(t *testing.T) {
 // A group moves from one protocol to the other, and back, by a rolling restart: replicas of both share the partitions for its length.
 func TestChangeProtocol(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
+	s := newTenant(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
 	with := func(protocol processor.Protocol) *running {
 		return s.start(s.replica(func(c *replicaConfig) {
 			c.Protocol, c.Lanes, c.StateDir = protocol, 1, filepath.Join(s.dir, c.Instance)
@@ -92,7 +92,7 @@ func TestChangeProtocol(t *testing.T) {
 // moves is a replica of two lanes that stays, and a second one that comes and goes. The first one's Stats tell which partitions it
 // has, and when they are live.
 type moves struct {
-	*stage
+	*tenant
 	protocol processor.Protocol
 	stays    *running
 	comes    *child.Process // nil while it is gone
@@ -109,8 +109,8 @@ const (
 	some = 4
 )
 
-func (s *stage) newMoves(protocol processor.Protocol, guarantee processor.Guarantee) *moves {
-	m := &moves{stage: s, protocol: protocol, change: func(c *replicaConfig) { c.Protocol, c.Guarantee = protocol, guarantee }}
+func (s *tenant) newMoves(protocol processor.Protocol, guarantee processor.Guarantee) *moves {
+	m := &moves{tenant: s, protocol: protocol, change: func(c *replicaConfig) { c.Protocol, c.Guarantee = protocol, guarantee }}
 	m.stays = s.start(s.replica(m.change))
 	s.awaitLive(m.stays, all)
 	return m
@@ -132,7 +132,7 @@ func (m *moves) join() {
 // leave stops it in order.
 func (m *moves) leave() {
 	m.t.Helper()
-	m.timed("leave", all, func() { m.stage.terminate(m.comes) })
+	m.timed("leave", all, func() { m.tenant.terminate(m.comes) })
 }
 
 func (m *moves) kill() {
@@ -184,7 +184,7 @@ func (m *moves) end() {
 	select {
 	case <-m.comes.Exited():
 	default:
-		m.stage.terminate(m.comes)
+		m.tenant.terminate(m.comes)
 	}
 	m.stays.stop()
 	m.report = m.judge()
@@ -212,7 +212,7 @@ type group struct {
 	instances map[string]string // member ids of static members
 }
 
-func (s *stage) group() group {
+func (s *tenant) group() group {
 	s.t.Helper()
 	if described, err := s.admin.DescribeConsumerGroups(s.t.Context(), s.name); err == nil && described[s.name].Err == nil {
 		g := described[s.name]

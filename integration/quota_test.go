@@ -13,7 +13,7 @@ import (
 )
 
 // quota lets the producers of processors write so many bytes a second, until end is called.
-func (s *stage) quota(rate float64) (end func()) {
+func (s *tenant) quota(rate float64) (end func()) {
 	s.t.Helper()
 	id := "duewheel"
 	alter := func(op kadm.AlterClientQuotaOp) {
@@ -34,7 +34,7 @@ func (s *stage) quota(rate float64) (end func()) {
 
 // A producer quota that a batch cannot meet within a transaction is met by smaller batches, and few transactions are given up.
 func TestQuota(t *testing.T) {
-	s := newStage(t, shared(t), setting{
+	s := newTenant(t, shared(t), setting{
 		partitions: 1, seed: newSeed(t),
 		targetConfig: map[string]string{"max.message.bytes": "200000"}, // so that a batch takes many requests
 	})

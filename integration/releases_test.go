@@ -33,7 +33,7 @@ func TestReleases(t *testing.T) {
 }
 
 func deliverAndRestart(t *testing.T, c *brokers.Cluster) {
-	s := newStage(t, c, limited(setting{targets: 3, seed: newSeed(t)}))
+	s := newTenant(t, c, limited(setting{targets: 3, seed: newSeed(t)}))
 	crowd := load.Config{Records: 5000, Bad: 0.02, LargeBytes: largeBytes, Transactional: 1, Abort: 0.25, Due: []load.Due{
 		{Weight: 1, From: -time.Hour, To: -time.Second},
 		{Weight: 1, To: 3 * time.Second},
@@ -55,7 +55,7 @@ func deliverAndRestart(t *testing.T, c *brokers.Cluster) {
 }
 
 func killAndAsk(t *testing.T, c *brokers.Cluster, protocol processor.Protocol) {
-	s := newStage(t, c, answersCancels(setting{partitions: 6, targets: 2, seed: newSeed(t)}))
+	s := newTenant(t, c, answersCancels(setting{partitions: 6, targets: 2, seed: newSeed(t)}))
 	k := s.newKiller(2, func(c *replicaConfig) { c.Protocol = protocol })
 	loaded, asked := s.keepLoading(load.Config{Rate: 1000}), s.newAsker().keepAsking(100)
 	for k.kills < 5 || k.open < 2 && k.kills < mostKills {

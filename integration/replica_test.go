@@ -35,7 +35,7 @@ type replicaConfig struct {
 	reach
 	Dial dialer                               // defaults to the operating system's, or to the proxy's; of processors in this process
 	As   []kgo.Opt                            // connects as a user; of processors in this process
-	Hear func(name string, e processor.Event) // gets what the replica tells, besides the stage
+	Hear func(name string, e processor.Event) // gets what the replica tells, besides the tenant
 }
 
 // reach is how a replica gets to the brokers, at what time by its own clock, and with what disk. It travels as JSON.
@@ -48,8 +48,8 @@ type reach struct {
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// replica is the configuration of a processor of this stage.
-func (s *stage) replica(change ...func(*replicaConfig)) replicaConfig {
+// replica is the configuration of a processor of this tenant.
+func (s *tenant) replica(change ...func(*replicaConfig)) replicaConfig {
 	c := replicaConfig{
 		Config: processor.Config{
 			Group: s.name, Instance: strings.ToLower(rand.Text()[:6]), Routes: []topics.Route{s.route},
@@ -95,7 +95,7 @@ type running struct {
 }
 
 // start runs a processor until stop is called, or the test ends.
-func (s *stage) start(c replicaConfig) *running {
+func (s *tenant) start(c replicaConfig) *running {
 	s.t.Helper()
 	c.Events = s.events.of(c)
 	p, err := c.processor(s.log)
@@ -119,7 +119,7 @@ func (s *stage) start(c replicaConfig) *running {
 }
 
 // awaitLive waits until this many partitions are live in a processor, over all its lanes.
-func (s *stage) awaitLive(r *running, partitions int) {
+func (s *tenant) awaitLive(r *running, partitions int) {
 	s.t.Helper()
 	eventually(s.t, func() string {
 		ready, not := r.Ready()
@@ -131,7 +131,7 @@ func (s *stage) awaitLive(r *running, partitions int) {
 }
 
 // spawn starts a replica as a child process. It ends with this process, whatever ends that.
-func (s *stage) spawn(c replicaConfig) *child.Process {
+func (s *tenant) spawn(c replicaConfig) *child.Process {
 	s.t.Helper()
 	way, err := json.Marshal(c.reach)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *stage) spawn(c replicaConfig) *child.Process {
 }
 
 // run starts another program under a name.
-func (s *stage) run(cmd *exec.Cmd, name string) *child.Process {
+func (s *tenant) run(cmd *exec.Cmd, name string) *child.Process {
 	s.t.Helper()
 	if cmd.Stderr == nil {
 		cmd.Stderr = s.log
@@ -159,7 +159,7 @@ func (s *stage) run(cmd *exec.Cmd, name string) *child.Process {
 	return s.own(p, err)
 }
 
-func (s *stage) own(p *child.Process, err error) *child.Process {
+func (s *tenant) own(p *child.Process, err error) *child.Process {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
@@ -169,7 +169,7 @@ func (s *stage) own(p *child.Process, err error) *child.Process {
 }
 
 // terminate ends a replica in order.
-func (s *stage) terminate(p *child.Process) {
+func (s *tenant) terminate(p *child.Process) {
 	s.t.Helper()
 	if err := p.Terminate(patience); err != nil {
 		s.t.Error(err)
@@ -177,7 +177,7 @@ func (s *stage) terminate(p *child.Process) {
 }
 
 // awaitDelivery waits until a replica takes part.
-func (s *stage) awaitDelivery(p *child.Process) {
+func (s *tenant) awaitDelivery(p *child.Process) {
 	s.t.Helper()
 	select {
 	case <-p.Delivering():
@@ -208,7 +208,7 @@ func runReplica() int {
 	return 0
 }
 
-// told is what the replicas of a stage have told, in the order in which it was heard.
+// told is what the replicas of a tenant have told, in the order in which it was heard.
 type told struct {
 	mu  sync.Mutex
 	all []tale

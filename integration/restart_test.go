@@ -17,7 +17,7 @@ func TestRestart(t *testing.T) {
 	for name, kept := range map[string]bool{"store kept": true, "store deleted": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, shared(t), setting{targets: 2, seed: newSeed(t)})
+			s := newTenant(t, shared(t), setting{targets: 2, seed: newSeed(t)})
 			p := s.start(s.replica())
 			s.awaitLive(p, 4)
 			// The far ones first: the store need not be read again from where they begin.

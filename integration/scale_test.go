@@ -20,8 +20,8 @@ const (
 func TestScale(t *testing.T) {
 	for _, protocol := range []processor.Protocol{processor.ProtocolClassic, processor.ProtocolConsumer} {
 		t.Run(string(protocol), func(t *testing.T) {
-			s := newStage(t, shared(t), setting{partitions: manyPartitions, targets: 2, seed: newSeed(t)})
-			f := &fleet{stage: s, protocol: protocol}
+			s := newTenant(t, shared(t), setting{partitions: manyPartitions, targets: 2, seed: newSeed(t)})
+			f := &fleet{tenant: s, protocol: protocol}
 			for range manyReplicas - 1 {
 				f.replicas = append(f.replicas, s.start(f.config()))
 			}
@@ -53,7 +53,7 @@ func TestScale(t *testing.T) {
 
 // fleet is many replicas of one group.
 type fleet struct {
-	*stage
+	*tenant
 	protocol processor.Protocol
 	replicas []*running
 	made     int
@@ -116,7 +116,7 @@ func (f *fleet) addUndisturbed() bool {
 		return f.log.count("partitions revoked", "lost=true") + f.log.count("start over from their checkpoints") + f.log.count("starts over from its checkpoint")
 	}
 	before, where, from, began := disturbances(), f.where(), f.events.len(), time.Now()
-	added := f.stage.start(f.config())
+	added := f.tenant.start(f.config())
 	f.replicas = append(f.replicas, added)
 	f.await("another one is added", manyReplicas, began)
 	if disturbances() == before {

@@ -31,7 +31,7 @@ func TestSecurity(t *testing.T) {
 	})
 	secrets := c.Security()
 	t.Run("TLS", func(t *testing.T) {
-		s := newStage(t, c, setting{seed: newSeed(t)})
+		s := newTenant(t, c, setting{seed: newSeed(t)})
 		s.deliverThrough(load.Config{Records: 300, Bad: 0.1}, command{yaml: fmt.Sprintf(`
 kafka:
   brokers: [%s]
@@ -43,14 +43,14 @@ routes:
 `, c.AddrsOf(brokers.TLS)[0], secrets.CAFile, s.name, s.name)})
 	})
 	t.Run("SCRAM", func(t *testing.T) {
-		s := newStage(t, c, setting{seed: newSeed(t)})
+		s := newTenant(t, c, setting{seed: newSeed(t)})
 		s.deliverThrough(load.Config{Records: 300, Bad: 0.1}, s.scram())
 	})
 	t.Run("forbidden target", func(t *testing.T) { forbiddenTarget(t, c) })
 	t.Run("look without rights", func(t *testing.T) { lookWithoutRights(t, c) })
 	t.Run("trim beside another user", func(t *testing.T) { trimBesideAnother(t, c) })
 	t.Run("mTLS", func(t *testing.T) {
-		s := newStage(t, c, setting{seed: newSeed(t), route: func(r *topics.Route) {
+		s := newTenant(t, c, setting{seed: newSeed(t), route: func(r *topics.Route) {
 			r.Delay, r.Allow, r.Target = 2*time.Second, nil, r.Topic+".target-0"
 		}})
 		s.deliverThrough(load.Config{Records: 300, Plain: true, Bare: true}, command{
@@ -66,7 +66,7 @@ routes:
 }
 
 // scram is how the command is run as a user with a password.
-func (s *stage) scram() command {
+func (s *tenant) scram() command {
 	s.t.Helper()
 	properties := filepath.Join(s.t.TempDir(), "client.properties")
 	if err := os.WriteFile(properties, fmt.Appendf(nil, `security.protocol=SASL_SSL
@@ -85,7 +85,7 @@ ssl.truststore.location=%s
 
 // A target that may not be written holds up no other, and gets its records when it may.
 func forbiddenTarget(t *testing.T, c *brokers.Cluster) {
-	s := newStage(t, c, setting{targets: 2, seed: newSeed(t)})
+	s := newTenant(t, c, setting{targets: 2, seed: newSeed(t)})
 	// It may be described all the same: only writing to it tells.
 	acls := func(op kadm.ACLOperation) *kadm.ACLBuilder {
 		return kadm.NewACLs().Topics(s.targets[1]).ResourcePatternType(kadm.ACLPatternLiteral).Operations(op)
@@ -119,7 +119,7 @@ func forbiddenTarget(t *testing.T, c *brokers.Cluster) {
 }
 
 // deliverThrough runs the command while requests are written and until all of them have arrived.
-func (s *stage) deliverThrough(crowd load.Config, c command) {
+func (s *tenant) deliverThrough(crowd load.Config, c command) {
 	s.t.Helper()
 	p := s.runBinary(c)
 	crowd.Due = []load.Due{{Weight: 1, From: -time.Hour}, {Weight: 2, To: 3 * time.Second}}

@@ -21,7 +21,7 @@ func TestCompressed(t *testing.T) {
 	t.Parallel()
 	const takes = 1_048_588
 	types := []string{"producer", "gzip", "uncompressed"}
-	s := newStage(t, shared(t), setting{partitions: 1, targets: len(types), seed: newSeed(t), check: func(c *check.Config) {
+	s := newTenant(t, shared(t), setting{partitions: 1, targets: len(types), seed: newSeed(t), check: func(c *check.Config) {
 		c.Targets[2].MaxBytes = takes
 	}})
 	for i, value := range types {

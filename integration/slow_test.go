@@ -12,7 +12,7 @@ import (
 // goes live all the same, delivers, and loses nothing when that has passed.
 func TestSlowAnswers(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), setting{targets: 2, seed: newSeed(t)})
+	s := newTenant(t, shared(t), setting{targets: 2, seed: newSeed(t)})
 	way, err := proxy.New(s.cluster.Addrs()...)
 	if err != nil {
 		t.Fatal(err)

@@ -22,8 +22,8 @@ func TestStandbys(t *testing.T) {
 	}{{processor.ProtocolClassic, 1}, {processor.ProtocolConsumer, 2}} {
 		t.Run(string(c.protocol), func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
-			w := &warmth{stage: s, standbys: c.standbys, protocol: c.protocol}
+			s := newTenant(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
+			w := &warmth{tenant: s, standbys: c.standbys, protocol: c.protocol}
 			w.watchers = []*running{w.start("a"), w.start("b")}
 			w.victim = s.spawn(w.replica("c"))
 			w.awaitShares()
@@ -52,7 +52,7 @@ func TestStandbys(t *testing.T) {
 
 // warmth is a group of three: two replicas that can be looked into, and one that can be killed.
 type warmth struct {
-	*stage
+	*tenant
 	standbys int
 	protocol processor.Protocol
 	watchers []*running
@@ -60,7 +60,7 @@ type warmth struct {
 }
 
 func (w *warmth) replica(name string) replicaConfig {
-	return w.stage.replica(func(c *replicaConfig) {
+	return w.tenant.replica(func(c *replicaConfig) {
 		c.Lanes, c.Standbys, c.Protocol, c.StateDir = 1, w.standbys, w.protocol, filepath.Join(w.dir, name)
 	})
 }
@@ -78,7 +78,7 @@ func (w *warmth) owned() map[int32]bool {
 	return live
 }
 
-func (w *warmth) start(name string) *running { return w.stage.start(w.replica(name)) }
+func (w *warmth) start(name string) *running { return w.tenant.start(w.replica(name)) }
 
 // awaitShares waits until each replica has two partitions, and those of the victim are followed closely by others.
 func (w *warmth) awaitShares() {

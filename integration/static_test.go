@@ -29,7 +29,7 @@ func TestStaticMembers(t *testing.T) {
 }
 
 func staticMembers(t *testing.T, protocol processor.Protocol) {
-	s := newStage(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
+	s := newTenant(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
 	buildBinary(t)
 	s.setGroupSession(longSession)
 	static := func(instance string, lanes int) *running {
@@ -87,7 +87,7 @@ func staticMembers(t *testing.T, protocol processor.Protocol) {
 }
 
 // awaitOutside waits until a processor says that it is not in the group, and what to do.
-func (s *stage) awaitOutside(r *running) {
+func (s *tenant) awaitOutside(r *running) {
 	s.t.Helper()
 	eventually(s.t, func() string {
 		ready, _ := r.Ready()
@@ -101,7 +101,7 @@ func (s *stage) awaitOutside(r *running) {
 }
 
 // setGroupSession sets the session timeout that the consumer protocol has for this group.
-func (s *stage) setGroupSession(d time.Duration) {
+func (s *tenant) setGroupSession(d time.Duration) {
 	s.t.Helper()
 	value := fmt.Sprint(d.Milliseconds())
 	config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
@@ -121,7 +121,7 @@ func (s *stage) setGroupSession(d time.Duration) {
 }
 
 // leaveGroup runs `duewheel leave` and returns what it prints.
-func (s *stage) leaveGroup(instances ...string) string {
+func (s *tenant) leaveGroup(instances ...string) string {
 	s.t.Helper()
 	out, err := s.duewheel(append([]string{"leave", "-g", s.name}, instances...)...)
 	if err != nil {
@@ -131,15 +131,15 @@ func (s *stage) leaveGroup(instances ...string) string {
 }
 
 // leaveInVain runs `duewheel leave` for a member that is not there.
-func (s *stage) leaveInVain(want, group, instance string) {
+func (s *tenant) leaveInVain(want, group, instance string) {
 	s.t.Helper()
 	if out, err := s.duewheel("leave", "-g", group, instance); err == nil || !strings.Contains(out, want) {
 		s.t.Errorf("duewheel leave: %v\n%s\nwant %s", err, out, want)
 	}
 }
 
-// duewheel runs a command of the program against the stage's brokers and returns what it prints.
-func (s *stage) duewheel(args ...string) (string, error) {
+// duewheel runs a command of the program against the tenant's brokers and returns what it prints.
+func (s *tenant) duewheel(args ...string) (string, error) {
 	s.t.Helper()
 	cmd := exec.Command(buildBinary(s.t), append(args, "-b", strings.Join(s.cluster.Addrs(), ","))...)
 	cmd.Env = os.Environ()

@@ -13,7 +13,7 @@ import (
 // group's, and that one would take for its own what it writes into the topic.
 func TestFormerGroupStaysOut(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), setting{partitions: 2, groups: true, seed: newSeed(t)})
+	s := newTenant(t, shared(t), setting{partitions: 2, groups: true, seed: newSeed(t)})
 	former := s.spawn(s.replica())
 	const loaded = 3000
 	s.load(load.Config{Records: loaded, Bad: 0.01, Due: []load.Due{{Weight: 1, From: time.Second, To: 12 * time.Second}}})

@@ -47,7 +47,7 @@ func TestThreeBrokers(t *testing.T) {
 // A target without a leader and one that is deleted hold up no other target. What was asked of the first arrives when it is back, what was
 // asked of the second is dead-lettered.
 func targetInTrouble(t *testing.T, c *brokers.Cluster) {
-	s := newStage(t, c, setting{
+	s := newTenant(t, c, setting{
 		targets: troubleTargets, seed: newSeed(t),
 		nodes: map[int][]int32{downTarget: {3, 3, 3}, partlyTarget: {1, 2, 3}},
 		check: func(c *check.Config) { c.Targets[deletedTarget].MayVanish = true },
@@ -94,7 +94,7 @@ func targetInTrouble(t *testing.T, c *brokers.Cluster) {
 
 // A partition of the delay topic that has no leader when a processor starts does not keep the others from going on.
 func partitionAway(t *testing.T, c *brokers.Cluster) {
-	s := newStage(t, c, setting{seed: newSeed(t), delayNodes: []int32{1, 2, 3}})
+	s := newTenant(t, c, setting{seed: newSeed(t), delayNodes: []int32{1, 2, 3}})
 	s.load(load.Config{Records: 1000, Due: []load.Due{{Weight: 1, To: time.Second}}})
 	there := int64(0)
 	for _, partition := range []int32{0, 1} {
@@ -122,7 +122,7 @@ func partitionAway(t *testing.T, c *brokers.Cluster) {
 }
 
 // lookWithoutPartition: commands say which partition has no leader, and what the others have.
-func (s *stage) lookWithoutPartition(there int64, away int32) {
+func (s *tenant) lookWithoutPartition(there int64, away int32) {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "duewheel.yaml")
 	yaml := fmt.Sprintf("kafka: {brokers: [%s]}\ngroup: {id: %s}\nroutes:\n  - {topic: %[2]s, dead_letter: %s, targets: {allow: [\"%[2]s.target-*\"]}}\n",
@@ -165,7 +165,7 @@ func (s *stage) lookWithoutPartition(there int64, away int32) {
 
 // The broker that coordinates the group is killed, and then the one that took its place. Delivery goes on while it is away.
 func coordinatorKilled(t *testing.T, c *brokers.Cluster) {
-	s := newStage(t, c, setting{targets: 2, seed: newSeed(t)})
+	s := newTenant(t, c, setting{targets: 2, seed: newSeed(t)})
 	p := s.start(s.replica())
 	s.awaitLive(p, 4)
 	stop := s.keepLoading(load.Config{Rate: 300})
@@ -190,8 +190,8 @@ func coordinatorKilled(t *testing.T, c *brokers.Cluster) {
 	s.judge()
 }
 
-// coordinator is the broker that coordinates the stage's group.
-func (s *stage) coordinator() int32 {
+// coordinator is the broker that coordinates the tenant's group.
+func (s *tenant) coordinator() int32 {
 	s.t.Helper()
 	found := s.admin.FindGroupCoordinators(s.t.Context(), s.name)
 	if err := found.Error(); err != nil {
@@ -201,7 +201,7 @@ func (s *stage) coordinator() int32 {
 }
 
 // awaitInSync waits until every replica of every topic, Kafka's own included, has all that its leader has.
-func (s *stage) awaitInSync() {
+func (s *tenant) awaitInSync() {
 	s.t.Helper()
 	eventually(s.t, func() string {
 		topics, err := s.admin.ListTopicsWithInternal(s.t.Context())
@@ -220,7 +220,7 @@ func (s *stage) awaitInSync() {
 }
 
 // wanting says what is wanting until everything has arrived that the deleted target and the one that is well were asked for.
-func (s *stage) wanting(dead, well int64) string {
+func (s *tenant) wanting(dead, well int64) string {
 	r := s.watch.Report().ByTarget[s.targets[wellTarget]]
 	counts := s.watch.Counts()
 	delivered := r.Micros.TotalCount() + r.OverdueMicros.TotalCount()
@@ -240,7 +240,7 @@ func trouble(p *running) (targets []string) {
 }
 
 // createOn makes a topic with one replica of each partition, on these nodes.
-func (s *stage) createOn(nodes []int32, name string) {
+func (s *tenant) createOn(nodes []int32, name string) {
 	s.t.Helper()
 	topic := kmsg.NewCreateTopicsRequestTopic()
 	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, -1, -1

@@ -19,7 +19,7 @@ import (
 // trimBesideAnother: two users, each with the rights that the README names, have a group each on one delay topic. Neither sees the group of the other, so the topic is
 // not trimmed, and it is said which right is missing. With that the other group is seen, and named; when it is gone, the topic is trimmed.
 func trimBesideAnother(t *testing.T, c *brokers.Cluster) {
-	s := newStage(t, c, setting{seed: newSeed(t), deadConfig: map[string]string{"max.message.bytes": "1114124"}}) // as topics create makes it
+	s := newTenant(t, c, setting{seed: newSeed(t), deadConfig: map[string]string{"max.message.bytes": "1114124"}}) // as topics create makes it
 	user, another, other := "User:"+brokers.User, "User:CN=client", s.name+"-other"
 	literal, prefixed := kadm.ACLPatternLiteral, kadm.ACLPatternPrefixed
 	for _, principal := range []string{user, another} {
@@ -113,7 +113,7 @@ func startsAtZero(starts kadm.ListedOffsets) bool {
 }
 
 // allow gives rights.
-func (s *stage) allow(acl *kadm.ACLBuilder) {
+func (s *tenant) allow(acl *kadm.ACLBuilder) {
 	s.t.Helper()
 	created, err := s.admin.CreateACLs(s.t.Context(), acl)
 	if err != nil {

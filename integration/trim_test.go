@@ -19,7 +19,7 @@ func TestTrim(t *testing.T) {
 }
 
 func trim(t *testing.T, c *brokers.Cluster) {
-	s := newStage(t, c, setting{seed: newSeed(t)})
+	s := newTenant(t, c, setting{seed: newSeed(t)})
 	quick := func(c *replicaConfig) { c.TrimInterval, c.CommitInterval = time.Second, 100*time.Millisecond }
 	p := s.start(s.replica(quick))
 	s.awaitLive(p, 4)

@@ -21,7 +21,7 @@ import (
 	"github.com/duewheel/duewheel/verify"
 )
 
-// sweeper runs `duewheel verify` on the topics of a stage.
+// sweeper runs `duewheel verify` on the topics of a tenant.
 type sweeper struct {
 	*forger
 	config string
@@ -36,7 +36,7 @@ type sweeper struct {
 func TestVerifyBinary(t *testing.T) {
 	t.Parallel()
 	set := untilLater(answersCancels(setting{targets: 2, seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "200000"}}))
-	s := newStage(t, shared(t), set)
+	s := newTenant(t, shared(t), set)
 	w := &sweeper{forger: s.newForger(), second: s.name + ".retries", seen: map[string]int64{}, config: filepath.Join(t.TempDir(), "duewheel.yaml")}
 	s.create(2, nil, w.second)
 	s.create(1, nil, s.name+".parked")
@@ -88,7 +88,7 @@ routes:
 // far writes what is due in hours, and as old as if it had to be carried at once; and what expires before it is due.
 func (w *sweeper) far() {
 	w.t.Helper()
-	o := &lookout{stage: w.stage}
+	o := &lookout{tenant: w.tenant}
 	due := time.Now().Add(3 * time.Hour).UnixMilli()
 	var all []*kgo.Record
 	for i := range int64(60) {

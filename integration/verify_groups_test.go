@@ -18,7 +18,7 @@ import (
 func TestVerifyTwoGroups(t *testing.T) {
 	t.Parallel()
 	const each = 60
-	s := newStage(t, shared(t), setting{targets: 2, seed: newSeed(t)})
+	s := newTenant(t, shared(t), setting{targets: 2, seed: newSeed(t)})
 	second := s.name + ".second"
 	s.create(2, nil, second)
 	s.create(1, nil, second+".dead", s.name+".dead-of-others")
@@ -93,7 +93,7 @@ func TestVerifyTwoGroups(t *testing.T) {
 }
 
 // verifierOf looks at the routes of a group.
-func (s *stage) verifierOf(group string, all []topics.Route) *verify.Verifier {
+func (s *tenant) verifierOf(group string, all []topics.Route) *verify.Verifier {
 	s.t.Helper()
 	config := verify.Config{Group: group}
 	for _, r := range all {

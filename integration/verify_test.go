@@ -18,7 +18,7 @@ import (
 // Verify finds nothing wrong while replicas deliver, cancel and are killed, and afterwards; then each fault that is made on purpose; and of what
 // is gone with the older part of topics it says that it cannot tell.
 func TestVerify(t *testing.T) {
-	s := newStage(t, shared(t), answersCancels(setting{targets: 2, seed: newSeed(t)}))
+	s := newTenant(t, shared(t), answersCancels(setting{targets: 2, seed: newSeed(t)}))
 	k := s.newKiller(2)
 	a := s.newAsker()
 	stop := a.keepAsking(300)
@@ -92,8 +92,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// verifier looks at the topics of a stage.
-func (s *stage) verifier() *verify.Verifier {
+// verifier looks at the topics of a tenant.
+func (s *tenant) verifier() *verify.Verifier {
 	s.t.Helper()
 	v, err := verify.New(verify.Config{
 		Group: s.name, Late: 30 * time.Minute, AllTargets: true, AtLeastOnce: s.checks.AllowDoubles, Routes: s.checks.Routes,
@@ -105,7 +105,7 @@ func (s *stage) verifier() *verify.Verifier {
 	return v
 }
 
-func (s *stage) pass(v *verify.Verifier) *verify.Report {
+func (s *tenant) pass(v *verify.Verifier) *verify.Report {
 	s.t.Helper()
 	r, err := v.Pass(s.t.Context())
 	if err != nil {
@@ -136,19 +136,19 @@ func expectFaults(t *testing.T, r *verify.Report, want map[string]int64) {
 
 // forger does what processors do not.
 type forger struct {
-	*stage
+	*tenant
 	cl   *kgo.Client
 	last *kgo.Record // request
 }
 
-func (s *stage) newForger() *forger {
+func (s *tenant) newForger() *forger {
 	s.t.Helper()
 	cl, err := kgo.NewClient(append(s.opts(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(cl.Close)
-	return &forger{stage: s, cl: cl}
+	return &forger{tenant: s, cl: cl}
 }
 
 func (f *forger) write(r *kgo.Record) *kgo.Record {

@@ -42,7 +42,7 @@ func TestRollout(t *testing.T) {
 	t.Parallel() // the test below does not: both build releases to the same places
 	for _, rollout := range [][2]string{{present, nextReads}, {nextReads, nextWrites}} {
 		t.Run(rollout[0]+" to "+rollout[1], func(t *testing.T) {
-			s := newStage(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
+			s := newTenant(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
 			old := s.runRelease(rollout[0])
 			old.awaitLive(6)
 			stop := s.keepLoading(soon())
@@ -76,7 +76,7 @@ func TestRollout(t *testing.T) {
 // A rollout that skips a release stops those partitions that the older release has, says so, and leaves them as they are. They go on
 // where a replica has them that understands them.
 func TestRolloutSkipsRelease(t *testing.T) {
-	s := newStage(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
+	s := newTenant(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
 	newer := s.runRelease(nextWrites)
 	newer.awaitLive(6)
 	stop := s.keepLoading(soon())
@@ -110,7 +110,7 @@ func TestRolloutSkipsRelease(t *testing.T) {
 }
 
 // committed counts the partitions by the version of their checkpoints.
-func (s *stage) committed() map[string]int {
+func (s *tenant) committed() map[string]int {
 	s.t.Helper()
 	versions := map[string]int{}
 	offsets, err := s.admin.FetchOffsets(s.t.Context(), s.name)
@@ -127,12 +127,12 @@ func (s *stage) committed() map[string]int {
 // released is a process that runs some release.
 type released struct {
 	*child.Process
-	stage *stage
-	log   *journal
+	tenant *tenant
+	log    *journal
 }
 
-// runRelease runs `duewheel run` of a release for the group of this stage, with one lane.
-func (s *stage) runRelease(release string) *released {
+// runRelease runs `duewheel run` of a release for the group of this tenant, with one lane.
+func (s *tenant) runRelease(release string) *released {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	file := filepath.Join(dir, "duewheel.yaml")
@@ -150,7 +150,7 @@ routes: [{topic: %s, targets: {allow: [%s.target-*]}}]
 	if err := os.WriteFile(file, []byte(yaml), 0o644); err != nil {
 		s.t.Fatal(err)
 	}
-	r := &released{stage: s, log: &journal{}}
+	r := &released{tenant: s, log: &journal{}}
 	cmd := exec.Command(buildRelease(s.t, release), "run", "-c", file)
 	cmd.Dir, cmd.Stderr = dir, io.MultiWriter(s.log, r.log)
 	r.Process = s.run(cmd, release)
@@ -184,11 +184,11 @@ func (r *released) ready() (bool, string) {
 
 // awaitLive waits until a process has so many partitions and all are live.
 func (r *released) awaitLive(partitions int) {
-	r.stage.t.Helper()
-	eventually(r.stage.t, func() string {
+	r.tenant.t.Helper()
+	eventually(r.tenant.t, func() string {
 		select {
 		case <-r.Exited():
-			r.stage.t.Fatalf("%s has ended: %v", r.Name(), r.Err())
+			r.tenant.t.Fatalf("%s has ended: %v", r.Name(), r.Err())
 		default:
 		}
 		ready, why := r.ready()

@@ -270,13 +270,13 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 // refused leaves a partition alone for a while that brokers do not let be read. What was read before is as good as ever, and is
 // delivered, unless the topic is gone.
 func (l *lane) refused(ctx context.Context, p *partition, why error) {
-	p.unread.Refused(l.reader, p.tp, why)
-	if p.unread.Gone() {
+	gone, news := p.unread.Hear(l.reader, p.tp, why, l.cfg.SessionTimeout)
+	if gone {
 		l.restartTopics(ctx, map[string]error{p.tp.Topic: why})
 		return
 	}
-	if why := p.unread.News(l.cfg.SessionTimeout); why != nil {
-		p.log.Warn("partition cannot be read; trying again", "error", why)
+	if news != nil {
+		p.log.Warn("partition cannot be read; trying again", "error", news)
 	}
 	l.balancedAt = time.Time{} // it is paused before the next poll
 }

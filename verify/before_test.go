@@ -7,7 +7,7 @@ import (
 
 // A route goes by other settings than those by which a record was dead-lettered: a note says what that may come to.
 func TestSettingsOfBefore(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	q := s.ask(0, 10)
 	letter := s.condemned(q, "expired")
 	letter.Timestamp = s.at(12)
@@ -21,7 +21,7 @@ func TestSettingsOfBefore(t *testing.T) {
 
 // What has nothing to do with settings is told without that note.
 func TestNoSettingsOfBefore(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.ask(0, 10)
 	r := s.pass(s.verifier())
 	if s.expect(r, map[string]int64{"overdue": 1}, "delays/0@0"); r.mayBeOfBefore() {

@@ -10,7 +10,7 @@ import (
 // What is written behind the window is not judged, although it is read for what it does to what lies in it: it may have an id,
 // be lost, or be put off.
 func TestWithIDsBehindTheWindow(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.ask(0, 30, "delay-id=a")
 	s.write(s.delivered(s.ask(0, 30, "delay-id=b"), 30))
 	s.request(20, "delay-cancel=a")
@@ -31,7 +31,7 @@ func TestWithIDsBehindTheWindow(t *testing.T) {
 
 // Where memory is short, what was delivered of a request behind the window may be read before that.
 func TestWithIDsBehindTheWindowInLittleMemory(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	const n = 30_000
 	value := make([]byte, 300) // so that it takes several fetches
 	var all, came []*kgo.Record

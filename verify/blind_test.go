@@ -15,7 +15,7 @@ import (
 
 // A delay topic that is not there says nothing of the others: those are judged, and it is said that it cannot be told of all. When it is made it is read.
 func TestOneOfTheDelayTopicsIsMissing(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Routes[1].Topic, s.config.Routes[1].DeadLetter = "later", "reminders.dead"
 	s.many(0, 3, 1)
 	s.resolve("delays", 0, 3, 30, 3)
@@ -46,7 +46,7 @@ func TestOneOfTheDelayTopicsIsMissing(t *testing.T) {
 
 // One that may not be described is no reason to say nothing of the others.
 func TestOneOfTheDelayTopicsMayNotBeLookedAt(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 3)
 	s.resolve("delays", 0, 3, 30, 3)
 	s.fake.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -70,7 +70,7 @@ func TestOneOfTheDelayTopicsMayNotBeLookedAt(t *testing.T) {
 
 // Of a group that has never had a checkpoint it is not said that all is well, as soon as there are requests.
 func TestGroupThatNeverWas(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Group = "mistyped"
 	if r := s.pass(s.verifier()); len(r.Blind) > 0 {
 		t.Errorf("there are no requests: %q", r.Blind)
@@ -90,7 +90,7 @@ func TestGroupThatNeverWas(t *testing.T) {
 
 // What was given up is told, as long as the checkpoint says so.
 func TestGivenUp(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.ask(0, 200)
 	s.ask(0, 200)
 	s.resolve("delays", 0, 2, 0, 1)
@@ -106,7 +106,7 @@ func TestGivenUp(t *testing.T) {
 
 // What was dead-lettered for what it cannot have been by what is there now is believed, and it is said of how many that is so, and for what.
 func TestBelieved(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	if _, err := s.adm.CreateTopic(t.Context(), 1, 1, map[string]*string{"max.message.bytes": kadm.StringPtr("5000")}, "bills.small"); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 // What lies in its target although it is not due for long is early, whatever its timestamp says: the clock by which it was delivered is ahead.
 func TestDeliveredBeforeItIsDue(t *testing.T) {
 	for _, timestamp := range []string{"fired", "due"} {
-		s := newStage(t)
+		s := newFakeGroup(t)
 		s.config.Routes[0].Timestamp = timestamp
 		r := s.delivered(s.ask(0, 200), 200)
 		r.Timestamp = s.at(200)
@@ -19,7 +19,7 @@ func TestDeliveredBeforeItIsDue(t *testing.T) {
 		s.expect(s.pass(s.verifier()), map[string]int64{"early": 1}, "delays/0@0: read at")
 	}
 	// By its own clock it is not early by so little: that may be behind.
-	s := newStage(t)
+	s := newFakeGroup(t)
 	now := s.at(60)
 	s.config.Now = func() time.Time { return now }
 	s.write(s.delivered(s.ask(0, 60.9), 60.9))
@@ -28,7 +28,7 @@ func TestDeliveredBeforeItIsDue(t *testing.T) {
 }
 
 // arrivesFirst has something asked for and delivered when a pass has read all requests, so that it is seen before its request.
-func (s *stage) arrivesFirst(v *Verifier, write func()) {
+func (s *fakeGroup) arrivesFirst(v *Verifier, write func()) {
 	s.Helper()
 	asked := false
 	v.config.Progress = func(int64, int64) {
@@ -44,7 +44,7 @@ func (s *stage) arrivesFirst(v *Verifier, write func()) {
 
 // How late something was is judged also where it was seen before its request.
 func TestLateBeforeItsRequestWasRead(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Late = time.Minute
 	v := s.verifier()
 	s.arrivesFirst(v, func() {
@@ -62,7 +62,7 @@ func TestLateBeforeItsRequestWasRead(t *testing.T) {
 
 // What was put off until a time that its record says is late by that, also where it was seen before its request.
 func TestPutOffIsNotLateBeforeItsRequestWasRead(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Late = time.Minute
 	s.config.Routes[0] = check.Route{Topic: "delays", Target: "orders", Retry: &check.Retry{Initial: time.Minute, Max: time.Minute, Factor: 1, MaxAttempts: 3, Behind: time.Hour}}
 	v := s.verifier()
@@ -83,7 +83,7 @@ func TestPutOffIsNotLateBeforeItsRequestWasRead(t *testing.T) {
 
 // What was due before it was written is late by that, also where it was seen before its request.
 func TestOverdueIsNotLateBeforeItsRequestWasRead(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Late = time.Minute
 	v := s.verifier()
 	s.arrivesFirst(v, func() {

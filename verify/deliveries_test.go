@@ -7,15 +7,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// dueStage is a stage whose route gives delivered records the time at which they were due.
-func dueStage(t *testing.T) *stage {
-	s := newStage(t)
+// dueGroup is a group whose route gives delivered records the time at which they were due.
+func dueGroup(t *testing.T) *fakeGroup {
+	s := newFakeGroup(t)
 	s.config.Routes[0].Timestamp = "due"
 	return s
 }
 
 // asDue is what a processor delivers with timestamp: due.
-func (s *stage) asDue(q *kgo.Record, due float64) *kgo.Record {
+func (s *fakeGroup) asDue(q *kgo.Record, due float64) *kgo.Record {
 	r := s.delivered(q, due)
 	r.Timestamp = s.at(due)
 	return r
@@ -23,7 +23,7 @@ func (s *stage) asDue(q *kgo.Record, due float64) *kgo.Record {
 
 // With timestamp: due it is known what is missing, doubled or altered, and not when the others came.
 func TestTimestampDue(t *testing.T) {
-	s := dueStage(t)
+	s := dueGroup(t)
 	s.config.Late = time.Minute
 	came := s.write(s.asDue(s.ask(0, 5), 5))
 	again := *came
@@ -45,7 +45,7 @@ func TestTimestampDue(t *testing.T) {
 
 // What was due long before it was requested has a timestamp from before all requests.
 func TestTimestampDueLongAgo(t *testing.T) {
-	s := dueStage(t)
+	s := dueGroup(t)
 	for range 20 {
 		s.write(s.asDue(s.ask(0, -10_000), -10_000))
 	}
@@ -56,7 +56,7 @@ func TestTimestampDueLongAgo(t *testing.T) {
 // A timestamp that was given to a record does not tell since when its topic is whole; delay-fired does, and so do the records of other routes.
 func TestTimestampDueInACutTarget(t *testing.T) {
 	for _, fired := range []bool{false, true} {
-		s := dueStage(t)
+		s := dueGroup(t)
 		first := s.write(s.asDue(s.ask(0, 20), 20))
 		late := s.asDue(s.ask(0, 10), 10) // because no replica was there
 		if fired {

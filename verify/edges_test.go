@@ -12,7 +12,7 @@ import (
 )
 
 // open writes a record in a transaction that stays open.
-func (s *stage) open(r *kgo.Record) {
+func (s *fakeGroup) open(r *kgo.Record) {
 	s.Helper()
 	cl := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("open in "+s.Name()))
 	if err := cl.BeginTransaction(); err != nil {
@@ -25,7 +25,7 @@ func (s *stage) open(r *kgo.Record) {
 
 // A log that has lost its end is told of, also where a transaction is open, and where the first of what is gone was.
 func TestEndIsCutBesideAnOpenTransaction(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 3)
 	s.open(&kgo.Record{Topic: "delays"})
 	s.resolve("delays", 0, 100, 30, 90)
@@ -37,7 +37,7 @@ func TestEndIsCutBesideAnOpenTransaction(t *testing.T) {
 
 // What has been due for as long as Config.Grace is overdue, and what has been due for a millisecond less is pending.
 func TestGraceIsOver(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	due := s.began.Add(30 * time.Minute)
 	s.ask(0, 30)
 	s.resolve("delays", 0, 1, 0, 0)
@@ -58,7 +58,7 @@ func TestGraceIsOver(t *testing.T) {
 
 // A record of a retry route that says when its request is due is no trouble; one that a target did not take is.
 func TestPutOffIsNotTriedAgain(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Routes[0] = check.Route{Topic: "delays", Target: "orders", Retry: &check.Retry{Initial: time.Minute, Max: time.Minute, Factor: 1, MaxAttempts: 3, Behind: time.Hour}}
 	q := s.request(0, "trace=1")
 	s.tryAgain(q, 1, 2, 0, 2)
@@ -84,7 +84,7 @@ func TestPutOffIsNotTriedAgain(t *testing.T) {
 
 // What an open transaction keeps back of a partition that has nothing else is not said to be nothing.
 func TestOpenTransactionInAnEmptyPartition(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.open(&kgo.Record{Topic: "delays", Partition: 1})
 	r := s.pass(s.verifier())
 	s.expect(r, nil, "note: delays/1 was read up to offset 0 of 1: an open transaction keeps back the rest")
@@ -93,7 +93,7 @@ func TestOpenTransactionInAnEmptyPartition(t *testing.T) {
 
 // What has left the log is early by when it is read, where its route gives another timestamp to what it delivers, and else it is not.
 func TestEarlyOfWhatLeftTheLogUntimed(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Routes[0].Timestamp = "due"
 	q := s.ask(0, 10)
 	s.ask(1, 200)
@@ -111,7 +111,7 @@ func TestEarlyOfWhatLeftTheLogUntimed(t *testing.T) {
 
 // What says that it is of a partition in which nothing was ever written is a stray.
 func TestStrayOfAnEmptyPartition(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.ask(50, 200)
 	s.resolve("delays", 0, 1, 0, 0)
 	s.write(s.delivered(&kgo.Record{Topic: "delays", Partition: 1, Offset: 3}, 50))
@@ -121,7 +121,7 @@ func TestStrayOfAnEmptyPartition(t *testing.T) {
 
 // A window may begin before 1970: brokers are not asked for times that mean something else to them, or nothing.
 func TestFromBefore1970(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 5, 1)
 	s.resolve("delays", 0, 5, 60, 5)
 	s.fake.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {

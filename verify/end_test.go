@@ -16,36 +16,36 @@ import (
 )
 
 // commit writes a record in a transaction, in whose marker its log ends.
-func (s *stage) commit(r *kgo.Record) *kgo.Record {
+func (s *fakeGroup) commit(r *kgo.Record) *kgo.Record {
 	s.Helper()
 	return s.transact(r, kgo.TryCommit)
 }
 
 // A log mostly ends in the marker of a transaction: what is judged once all of it has been read is judged then.
 func TestLogThatEndsInAMarker(t *testing.T) {
-	ask := func(s *stage, due float64) *kgo.Record {
+	ask := func(s *fakeGroup, due float64) *kgo.Record {
 		return &kgo.Record{Topic: "delays", Key: []byte("k"), Value: []byte("v"), Timestamp: s.at(0), Headers: headers("delay-until="+millis(s.at(due)), "delay-target-topic=orders")}
 	}
 	for name, tt := range map[string]struct {
-		act  func(s *stage)
+		act  func(s *fakeGroup)
 		want map[string]int64
 		says string
 	}{
-		"what was aborted is delivered": {func(s *stage) {
+		"what was aborted is delivered": {func(s *fakeGroup) {
 			s.write(s.delivered(s.abort(ask(s, 10)), 10))
 		}, map[string]int64{"stray": 1}, "no committed request is there"},
-		"it says that it was tried, and nothing in the log does": {func(s *stage) {
+		"it says that it was tried, and nothing in the log does": {func(s *fakeGroup) {
 			r := s.delivered(s.commit(ask(s, 10)), 10)
 			r.Headers = append(r.Headers, headers("delay-tries=1")...)
 			s.write(r)
 		}, map[string]int64{"altered": 1}, "delay-tries says 1, and its last retry record 0"},
-		"it came to a retry route at a time that is not known, and was not put off": {func(s *stage) {
+		"it came to a retry route at a time that is not known, and was not put off": {func(s *fakeGroup) {
 			s.config.Routes[0] = check.Route{Topic: "delays", Allow: []string{"orders"}, Target: "orders", Retry: &check.Retry{Initial: 10 * time.Minute, Max: 10 * time.Minute, Factor: 1, MaxAttempts: 8}}
 			r := s.delivered(s.commit(&kgo.Record{Topic: "delays", Key: []byte("k"), Value: []byte("v"), Timestamp: s.at(0)}), 1)
 			r.Headers = append(r.Headers, headers("delay-attempt=1")...)
 			s.write(r)
 		}, map[string]int64{"early": 1}, "came at a time that is not known"},
-		"it comes twice, beside a route that says nothing": {func(s *stage) {
+		"it comes twice, beside a route that says nothing": {func(s *fakeGroup) {
 			s.config.Routes[1] = check.Route{Topic: "reminders", Allow: []string{"orders"}, Prefix: "x-wheel-", Emit: "none"}
 			s.commit(&kgo.Record{Topic: "reminders", Timestamp: s.at(0), Headers: headers("x-wheel-until="+millis(s.at(300)), "x-wheel-target-topic=orders")})
 			first := s.write(s.delivered(s.ask(0, 10), 10))
@@ -55,7 +55,7 @@ func TestLogThatEndsInAMarker(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t)
+			s := newFakeGroup(t)
 			tt.act(s)
 			s.resolveAll(30)
 			v := s.verifier()
@@ -71,7 +71,7 @@ func TestUnreadableIsNotPassedOver(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.CorruptMessage, kerr.UnknownServerError} {
 		t.Run(code.Message, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t)
+			s := newFakeGroup(t)
 			s.ask(0, 10)
 			s.resolveAll(30)
 			var over atomic.Bool
@@ -114,7 +114,7 @@ func TestUnreadableIsNotPassedOver(t *testing.T) {
 
 // What a replica trims while it is read has lost nothing.
 func TestTrimmedMeanwhile(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 4)
 	s.resolve("delays", 0, 4, 5, 4)
 	v := s.verifier()
@@ -142,7 +142,7 @@ func TestTrimmedMeanwhile(t *testing.T) {
 
 // What lies behind an open transaction in a delay topic is not known, so it is not said to be well.
 func TestRequestsBehindAnOpenTransaction(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 1)
 	cl := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(s.Name()))
 	if err := cl.BeginTransaction(); err != nil {
@@ -158,7 +158,7 @@ func TestRequestsBehindAnOpenTransaction(t *testing.T) {
 
 // A transaction that is open in any partition of a target hides what may lie there, and it is said in which.
 func TestOpenTransactionInAnyPartition(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.ask(0, 10)
 	s.resolveAll(30)
 	cl := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(s.Name()))
@@ -175,7 +175,7 @@ func TestOpenTransactionInAnyPartition(t *testing.T) {
 
 // What was parked where the older part is gone is not called missing.
 func TestParkedLettersAreCut(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Routes[0] = check.Route{Topic: "delays", Allow: []string{"orders"}, Target: "orders", Retry: &check.Retry{Initial: time.Minute, Max: time.Minute, Factor: 1, MaxAttempts: 1, Parking: "unrelated"}}
 	letter := s.condemned(s.request(0, "delay-attempt=1"), "attempts_exhausted")
 	letter.Topic = "unrelated"
@@ -188,7 +188,7 @@ func TestParkedLettersAreCut(t *testing.T) {
 
 // What was processed too often lies where the route parks it.
 func TestParkedElsewhere(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Routes[0] = check.Route{Topic: "delays", Allow: []string{"orders"}, Target: "orders", Retry: &check.Retry{Initial: time.Minute, Max: time.Minute, Factor: 1, MaxAttempts: 1, Parking: "unrelated"}}
 	s.write(s.condemned(s.request(0, "delay-attempt=1"), "attempts_exhausted"))
 	letter := s.condemned(s.request(0, "delay-attempt=x"), "invalid_attempt")

@@ -16,7 +16,7 @@ import (
 
 // The older part of a target is gone: of what was delivered before the first record that is left nothing can be told, of all else it can.
 func TestTargetIsCut(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	arrived := s.many(0, 20, 3, 15)
 	s.resolve("delays", 0, 20, 30, 20)
 	s.cut("orders", arrived[8].Partition, arrived[8].Offset)
@@ -34,13 +34,13 @@ func TestTargetIsCut(t *testing.T) {
 
 // What is due shortly after the first record that is left of a cut topic may have been there before it.
 func TestSlackOfWhatIsCut(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	arrived := s.many(0, 20, 10, 15)
 	s.resolve("delays", 0, 20, 30, 20)
 	s.cut("orders", arrived[9].Partition, arrived[9].Offset)
 	s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1}, "cannot tell of 10: the older part of their target is gone")
 
-	s = newStage(t)
+	s = newFakeGroup(t)
 	first := s.write(s.condemned(s.request(0, "delay-target-topic=orders"), "no_due"))
 	s.write(s.condemned(s.request(20, "delay-target-topic=orders"), "no_due"))
 	s.ask(10, 21)
@@ -52,7 +52,7 @@ func TestSlackOfWhatIsCut(t *testing.T) {
 
 // A target that is cut below what is asked for holds all of it.
 func TestTargetIsCutBelowTheWindow(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	for _, minute := range []float64{-300, -200} {
 		s.write(&kgo.Record{Topic: "orders", Timestamp: s.at(minute)})
 	}
@@ -64,7 +64,7 @@ func TestTargetIsCutBelowTheWindow(t *testing.T) {
 
 // The older part of the delay topic is gone: its requests are not judged, and where they arrived is no stray.
 func TestDelayTopicIsCut(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 10)
 	s.resolve("delays", 0, 10, 30, 10)
 	s.cut("delays", 0, 6)
@@ -82,7 +82,7 @@ func TestDelayTopicIsCut(t *testing.T) {
 
 // The older part of a dead letter topic is gone: what was delivered nowhere may have been there.
 func TestDeadLettersAreCut(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 5, 1)
 	q := s.request(0, "delay-target-topic=orders")
 	at := s.write(s.condemned(q, "no_due"))
@@ -97,29 +97,29 @@ func TestDeadLettersAreCut(t *testing.T) {
 
 // What is refused when it is read is dead-lettered long before it is due: whether it was cannot be told where the older part of the dead letter topic is gone.
 func TestDeadLettersOfWhatWasRefusedAreCut(t *testing.T) {
-	for name, refuse := range map[string]func(s *stage) *kgo.Record{
-		"headers that cannot be understood": func(s *stage) *kgo.Record {
+	for name, refuse := range map[string]func(s *fakeGroup) *kgo.Record{
+		"headers that cannot be understood": func(s *fakeGroup) *kgo.Record {
 			return s.condemned(s.request(0, "delay-until="+millis(s.at(30)), "delay-target-topic=a b"), "invalid_target")
 		},
-		"a duplicate": func(s *stage) *kgo.Record {
+		"a duplicate": func(s *fakeGroup) *kgo.Record {
 			s.write(s.delivered(s.ask(0, 30, "delay-id=a"), 30))
 			return s.condemned(s.ask(0, 35, "delay-id=a"), "duplicate_id")
 		},
-		"a replacement of a handle, in vain": func(s *stage) *kgo.Record {
+		"a replacement of a handle, in vain": func(s *fakeGroup) *kgo.Record {
 			s.write(s.delivered(s.ask(0, 0.1), 0.1))
 			return s.condemned(s.ask(1, 35, "delay-replace=0-0-"+millis(s.at(0.1))), "too_late")
 		},
-		"a replacement of an id, in vain": func(s *stage) *kgo.Record {
+		"a replacement of an id, in vain": func(s *fakeGroup) *kgo.Record {
 			s.write(s.delivered(s.ask(0, 0.1, "delay-id=a"), 0.1))
 			return s.condemned(s.ask(1, 35, "delay-replace=a"), "too_late")
 		},
-		"a replacement in another partition": func(s *stage) *kgo.Record {
+		"a replacement in another partition": func(s *fakeGroup) *kgo.Record {
 			return s.condemned(s.ask(0, 35, "delay-replace=1-0-"+millis(s.at(100))), "wrong_partition")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t)
+			s := newFakeGroup(t)
 			first := s.write(refuse(s))
 			lost := s.ask(10, 36)
 			s.write(s.condemned(s.request(15, "delay-target-topic=orders"), "no_due"))
@@ -133,7 +133,7 @@ func TestDeadLettersOfWhatWasRefusedAreCut(t *testing.T) {
 
 // A target that has got more partitions is cut as a whole, where it may have had fewer of them when a record was delivered.
 func TestTargetThatWasSmallerIsCut(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	ask := func(n int, due float64) *kgo.Record {
 		return s.write(&kgo.Record{Topic: "delays", Key: fmt.Append(nil, n), Timestamp: s.at(0), Headers: headers("delay-until="+millis(s.at(due)), "delay-target-topic=orders")})
 	}
@@ -162,7 +162,7 @@ func TestTargetThatWasSmallerIsCut(t *testing.T) {
 
 // A compacted target, one that is gone, and routes that emit nothing hide what arrives.
 func TestHidden(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 3, 1)
 	s.resolve("delays", 0, 3, 30, 3)
 	compact := "compact"
@@ -180,7 +180,7 @@ func TestHidden(t *testing.T) {
 }
 
 // forbid refuses to let a topic be read until that is allowed.
-func (s *stage) forbid(topic string, allowed *atomic.Bool) {
+func (s *fakeGroup) forbid(topic string, allowed *atomic.Bool) {
 	s.fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		s.fake.KeepControl()
 		r := req.(*kmsg.FetchRequest)
@@ -205,7 +205,7 @@ func (s *stage) forbid(topic string, allowed *atomic.Bool) {
 
 // A target that may be described and not be read hides what arrives there, as long as it may not be read.
 func TestTargetThatMayNotBeRead(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.ask(0, 1)
 	late := s.ask(0, 30)
 	s.write(s.condemned(s.request(0, "delay-target-topic=orders"), "no_due"))
@@ -230,7 +230,7 @@ func TestTargetThatMayNotBeRead(t *testing.T) {
 
 // A dead letter topic that may not be read is not said to be missing.
 func TestDeadLettersThatMayNotBeRead(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.write(s.condemned(s.request(0, "delay-target-topic=orders"), "no_due"))
 	s.forbid("delays.dead", new(atomic.Bool))
 	if got := s.pass(s.verifier()).Notes; !slices.Contains(got, "delays.dead may not be looked at, so what lies there is not known") ||
@@ -242,7 +242,7 @@ func TestDeadLettersThatMayNotBeRead(t *testing.T) {
 // A target that a request names, that no route allows and that is not there, is nothing to look at: that a right to it is missing, as it is to all that does not
 // exist where rights are given by name, does not matter.
 func TestAbsentTargetThatNoRouteAllows(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Routes[0].Allow = append(s.config.Routes[0].Allow, "allowed-*")
 	q := s.request(0, "delay-until="+millis(s.at(1)), "delay-target-topic=ordesr")
 	s.write(s.condemned(q, "target_not_allowed"))
@@ -270,7 +270,7 @@ func TestAbsentTargetThatNoRouteAllows(t *testing.T) {
 
 // What a request names as its target may be longer than any topic's name, and longer than what brokers can be asked for: Kafka hangs up then.
 func TestTargetThatIsNoName(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Routes[0].Allow = append(s.config.Routes[0].Allow, "allowed-*")
 	longest := "allowed-" + strings.Repeat("x", 241)
 	for name, code := range map[string]string{longest: "unknown_target", longest + "x": "invalid_target", "allowed-" + strings.Repeat("x", 1<<15): "invalid_target"} {
@@ -295,7 +295,7 @@ func TestTargetThatIsNoName(t *testing.T) {
 
 // A target that is made anew between two passes is read from its new beginning, and what lay there before is gone.
 func TestTargetIsMadeAnew(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 3)
 	unread := s.ask(0, 10)
 	later := s.ask(0, 40)

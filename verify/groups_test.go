@@ -19,26 +19,26 @@ import (
 // Two groups share a delay topic, and each dead-letters what the other one delivers: neither has doubled anything.
 func TestTwoGroupsWithTargetsOfTheirOwn(t *testing.T) {
 	for name, tt := range map[string]struct {
-		arrive func(s *stage, q *kgo.Record, between func())
+		arrive func(s *fakeGroup, q *kgo.Record, between func())
 		want   map[string]int64
 		says   string
 	}{
-		"delivered by the other one, and then dead-lettered": {func(s *stage, q *kgo.Record, between func()) {
+		"delivered by the other one, and then dead-lettered": {func(s *fakeGroup, q *kgo.Record, between func()) {
 			s.write(s.billed(q))
 			between()
 			s.write(s.condemned(q, "target_not_allowed"))
 		}, nil, "2 of others in these topics"},
-		"dead-lettered, and then delivered by the other one": {func(s *stage, q *kgo.Record, between func()) {
+		"dead-lettered, and then delivered by the other one": {func(s *fakeGroup, q *kgo.Record, between func()) {
 			s.write(s.condemned(q, "target_not_allowed"))
 			between()
 			s.write(s.billed(q))
 		}, nil, "2 of others in these topics"},
-		"dead-lettered twice": {func(s *stage, q *kgo.Record, between func()) {
+		"dead-lettered twice": {func(s *fakeGroup, q *kgo.Record, between func()) {
 			s.write(s.condemned(q, "target_not_allowed"))
 			between()
 			s.write(s.condemned(q, "target_not_allowed"))
 		}, map[string]int64{"doubled": 1}, "delays.dead/0@1"},
-		"delivered twice by the other one, and dead-lettered": {func(s *stage, q *kgo.Record, between func()) {
+		"delivered twice by the other one, and dead-lettered": {func(s *fakeGroup, q *kgo.Record, between func()) {
 			s.write(s.billed(q))
 			s.write(s.billed(q))
 			between()
@@ -48,7 +48,7 @@ func TestTwoGroupsWithTargetsOfTheirOwn(t *testing.T) {
 		for _, passes := range []int{1, 2} { // in the second one what has arrived before is forgotten
 			t.Run(fmt.Sprint(name, ", passes: ", passes), func(t *testing.T) {
 				t.Parallel()
-				s := newStage(t)
+				s := newFakeGroup(t)
 				s.config.Routes[0].Allow = []string{"orders"}
 				s.write(&kgo.Record{Topic: "bills.de", Value: []byte("of others")})
 				q := s.request(0, "delay-until="+millis(s.at(10)), "delay-target-topic=bills.de", "trace=1")
@@ -70,7 +70,7 @@ func TestTwoGroupsWithTargetsOfTheirOwn(t *testing.T) {
 }
 
 // billed is what becomes of a request for bills.de that is due at minute 10.
-func (s *stage) billed(q *kgo.Record) *kgo.Record {
+func (s *fakeGroup) billed(q *kgo.Record) *kgo.Record {
 	r := s.delivered(q, 10)
 	r.Topic = "bills.de"
 	return r
@@ -78,7 +78,7 @@ func (s *stage) billed(q *kgo.Record) *kgo.Record {
 
 // What two groups deliver to one target looks doubled, and the report names the other group.
 func TestTwoGroupsWithOneTarget(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	for range 2 {
 		s.write(s.delivered(&kgo.Record{Topic: "delays", Offset: 0, Key: []byte("k"), Value: []byte("v"), Headers: headers("trace=1")}, 10))
 	}
@@ -106,7 +106,7 @@ func TestTwoGroupsWithOneTarget(t *testing.T) {
 
 // A delay topic is trimmed: what arrives says by itself that it is early, or has arrived before, though its request is gone.
 func TestRequestsThatHaveLeftTheLog(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	all := s.many(0, 10)
 	bad := s.request(1, "delay-target-topic=orders")
 	s.write(s.condemned(bad, "no_due"))
@@ -135,7 +135,7 @@ func TestRequestsThatHaveLeftTheLog(t *testing.T) {
 
 // Where no request is left from which on targets are to be read, they are read for an hour, or from when was asked for.
 func TestRequestsThatHaveLeftTheLogLongAgo(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.write(s.many(-300, 3)[1])
 	s.cut("delays", 0, 3)
 	s.resolve("delays", 0, 3, 0, 3)
@@ -147,7 +147,7 @@ func TestRequestsThatHaveLeftTheLogLongAgo(t *testing.T) {
 // A record that is passed on with its headers into another target of the route looks doubled: as by a route of another configuration that has another
 // prefix and emits nothing, for which they are headers of its users.
 func TestWhatIsPassedOnWithItsHeaders(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	q := s.ask(0, 10)
 	s.ask(1, 200, "delay-target-topic=bills.de") // so that it is read
 	passed := s.write(s.delivered(q, 10))
@@ -164,7 +164,7 @@ func TestWhatARouteThatSaysNothingDeliversAgain(t *testing.T) {
 		for _, order := range []string{"read at once", "the request first", "the delivery first"} {
 			t.Run(target+", "+order, func(t *testing.T) {
 				t.Parallel()
-				s := newStage(t)
+				s := newFakeGroup(t)
 				s.config.Routes[1] = check.Route{Topic: "reminders", Allow: []string{"orders", "bills.*"}, Prefix: "x-wheel-", Emit: "none"}
 				first := s.write(s.delivered(s.ask(0, 10), 10))
 				s.resolve("delays", 0, 1, 30, 1)
@@ -213,7 +213,7 @@ func TestWhatARouteThatSaysNothingDeliversAgain(t *testing.T) {
 
 // A coordinator that is not there yet, as on a cluster that has never had a group, or after a broker was lost, is waited for.
 func TestCoordinatorIsWaitedFor(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 3)
 	s.resolve("delays", 0, 3, 30, 3)
 	fault := s.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.CoordinatorNotAvailable, Count: 3})

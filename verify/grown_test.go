@@ -11,7 +11,7 @@ import (
 
 // A delay topic may get a partition while a pass goes on: what comes of that is judged when it is read. One that it does not have was named by mistake.
 func TestDelayTopicGetsAPartition(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	q := s.ask(0, 30)
 	grow := func(int64, int64) {
 		if _, err := s.adm.UpdatePartitions(t.Context(), 3, "delays"); err != nil {
@@ -44,7 +44,7 @@ func TestDelayTopicGetsAPartition(t *testing.T) {
 
 // A target may get a partition while a pass goes on, and be delivered to there.
 func TestTargetGetsAPartition(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	key := 0
 	at := func(partitions int) int32 {
 		return int32(kgo.StickyKeyPartitioner(nil).ForTopic("").Partition(&kgo.Record{Key: fmt.Append(nil, key)}, partitions))

@@ -20,7 +20,7 @@ import (
 func TestLeftOutInLittleMemory(t *testing.T) {
 	for _, small := range [][]string{nil, {"delays"}, {"orders"}, {"delays", "orders"}} {
 		t.Run("in small pieces: "+strings.Join(small, ", "), func(t *testing.T) {
-			s := newStage(t)
+			s := newFakeGroup(t)
 			s.inPieces(small)
 			s.config.Routes[0].OnDuplicate = check.LeaveOut
 			const n = 30_000
@@ -65,7 +65,7 @@ func TestLeftOutInLittleMemory(t *testing.T) {
 
 // What is read further because memory is short is bounded by that, too: of nothing that waits does it tell.
 func TestReadsNotOnWithoutMemory(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.inPieces([]string{"delays", "orders"})
 	cl := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(piece))
 	var waiting, foreign []*kgo.Record
@@ -93,7 +93,7 @@ func TestReadsNotOnWithoutMemory(t *testing.T) {
 const piece = 64 << 10
 
 // inPieces has a fetch answered with little of each partition of some topics.
-func (s *stage) inPieces(small []string) {
+func (s *fakeGroup) inPieces(small []string) {
 	s.Helper()
 	if len(small) == 0 {
 		return
@@ -118,7 +118,7 @@ func (s *stage) inPieces(small []string) {
 
 // One may be left out because of another one that is late, and delivered before a pass is over that has not read as far.
 func TestLeftOutMeanwhile(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Routes[0].OnDuplicate = check.LeaveOut
 	q := s.ask(0, 10, "delay-id=a")
 	v := s.verifier()
@@ -149,55 +149,55 @@ func TestLeftOutMeanwhile(t *testing.T) {
 // What had an id that another one has was left out, if that may have had it when it was read, by all that is known of their times.
 func TestLostOrLeftOut(t *testing.T) {
 	for name, tt := range map[string]struct {
-		act  func(s *stage)
+		act  func(s *fakeGroup)
 		want map[string]int64
 		says string
 	}{
-		"while the first was pending": {func(s *stage) {
+		"while the first was pending": {func(s *fakeGroup) {
 			s.write(s.delivered(s.ask(-200, 10, "delay-id=a"), 10))
 			s.ask(9, 12, "delay-id=a")
 		}, nil, "1 cancelled, replaced or left out"},
-		"long after the first was delivered": {func(s *stage) {
+		"long after the first was delivered": {func(s *fakeGroup) {
 			s.write(s.delivered(s.ask(-200, -100, "delay-id=a"), -100))
 			s.ask(0, 12, "delay-id=a")
 		}, map[string]int64{"missing": 1}, `should be delivered to orders; it has the id "a"`},
-		"after the first was delivered, by a clock that may be ahead": {func(s *stage) {
+		"after the first was delivered, by a clock that may be ahead": {func(s *fakeGroup) {
 			s.write(s.delivered(s.ask(-200, -50, "delay-id=a"), -50))
 			s.ask(0, 12, "delay-id=a")
 		}, nil, "1 cancelled, replaced or left out"},
-		"while the first was late": {func(s *stage) {
+		"while the first was late": {func(s *fakeGroup) {
 			r := s.delivered(s.ask(-200, -100, "delay-id=a"), -100)
 			r.Timestamp = s.at(1)
 			s.write(r)
 			s.ask(0, 12, "delay-id=a")
 		}, nil, "1 cancelled, replaced or left out"},
-		"while the first was remembered": {func(s *stage) {
+		"while the first was remembered": {func(s *fakeGroup) {
 			s.config.Routes[0].Remember = 2 * time.Hour
 			s.write(s.delivered(s.ask(-200, -100, "delay-id=a"), -100))
 			s.ask(0, 12, "delay-id=a")
 		}, nil, "1 cancelled, replaced or left out"},
-		"long after the first was dead-lettered": {func(s *stage) {
+		"long after the first was dead-lettered": {func(s *fakeGroup) {
 			letter := s.condemned(s.ask(-200, -100, "delay-id=a"), "unknown_target")
 			letter.Timestamp = s.at(-100)
 			s.write(letter)
 			s.ask(0, 12, "delay-id=a")
 		}, map[string]int64{"missing": 1}, `should be delivered to orders; it has the id "a"`},
-		"nothing is seen of one between them": {func(s *stage) {
+		"nothing is seen of one between them": {func(s *fakeGroup) {
 			s.write(s.delivered(s.ask(-200, -100, "delay-id=a"), -100))
 			s.ask(-190, 12, "delay-id=a")
 			s.ask(0, 12, "delay-id=a")
 		}, nil, "2 cancelled, replaced or left out"},
-		"long after, and cancelled": {func(s *stage) {
+		"long after, and cancelled": {func(s *fakeGroup) {
 			s.write(s.delivered(s.ask(-200, -100, "delay-id=a"), -100))
 			s.ask(0, 12, "delay-id=a")
 			s.request(1, "delay-cancel=a")
 		}, nil, "1 cancelled, replaced or left out"},
-		"what was delivered may be pending again": {func(s *stage) {
+		"what was delivered may be pending again": {func(s *fakeGroup) {
 			s.config.AtLeastOnce = true
 			s.write(s.delivered(s.ask(-200, -100, "delay-id=a"), -100))
 			s.ask(0, 12, "delay-id=a")
 		}, nil, "1 cancelled, replaced or left out"},
-		"it is not known when the first was delivered": {func(s *stage) {
+		"it is not known when the first was delivered": {func(s *fakeGroup) {
 			s.config.Routes[0].Timestamp = "due"
 			s.write(s.delivered(s.ask(-200, -100, "delay-id=a"), -100))
 			s.ask(0, 12, "delay-id=a")
@@ -205,7 +205,7 @@ func TestLostOrLeftOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t)
+			s := newFakeGroup(t)
 			s.config.Routes[0].OnDuplicate = check.LeaveOut
 			tt.act(s)
 			ends, err := s.adm.ListEndOffsets(t.Context(), "delays")

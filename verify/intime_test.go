@@ -13,36 +13,36 @@ import (
 // nor is any of it where it is not asked for.
 func TestCancelsInTime(t *testing.T) {
 	const unheeded = "had been in its partition for 9m0.005s"
-	cancel := func(s *stage, at float64, name string) *kgo.Record {
+	cancel := func(s *fakeGroup, at float64, name string) *kgo.Record {
 		return s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(at), Headers: headers("delay-cancel=" + name)})
 	}
 	for name, tt := range map[string]struct {
-		write  func(s *stage, q *kgo.Record, handle string)
+		write  func(s *fakeGroup, q *kgo.Record, handle string)
 		within time.Duration
 		faults int64
 	}{
-		"a handle":                 {func(s *stage, _ *kgo.Record, handle string) { cancel(s, 1, handle) }, 5 * time.Minute, 1},
-		"an id":                    {func(s *stage, _ *kgo.Record, _ string) { cancel(s, 1, "a") }, 5 * time.Minute, 1},
-		"a handle, shortly before": {func(s *stage, _ *kgo.Record, handle string) { cancel(s, 6, handle) }, 5 * time.Minute, 0},
-		"an id, shortly before":    {func(s *stage, _ *kgo.Record, _ string) { cancel(s, 6, "a") }, 5 * time.Minute, 0},
-		"a handle, not asked for":  {func(s *stage, _ *kgo.Record, handle string) { cancel(s, 1, handle) }, 0, 0},
-		"a handle, no timestamp": {func(s *stage, _ *kgo.Record, handle string) {
+		"a handle":                 {func(s *fakeGroup, _ *kgo.Record, handle string) { cancel(s, 1, handle) }, 5 * time.Minute, 1},
+		"an id":                    {func(s *fakeGroup, _ *kgo.Record, _ string) { cancel(s, 1, "a") }, 5 * time.Minute, 1},
+		"a handle, shortly before": {func(s *fakeGroup, _ *kgo.Record, handle string) { cancel(s, 6, handle) }, 5 * time.Minute, 0},
+		"an id, shortly before":    {func(s *fakeGroup, _ *kgo.Record, _ string) { cancel(s, 6, "a") }, 5 * time.Minute, 0},
+		"a handle, not asked for":  {func(s *fakeGroup, _ *kgo.Record, handle string) { cancel(s, 1, handle) }, 0, 0},
+		"a handle, no timestamp": {func(s *fakeGroup, _ *kgo.Record, handle string) {
 			cancel(s, time.UnixMilli(-1).Sub(s.began).Minutes(), handle)
 		}, 5 * time.Minute, 0},
-		"a handle, in another one": {func(s *stage, _ *kgo.Record, handle string) { s.passOn(s.elsewhere(1, handle), 6, handle, group) }, 5 * time.Minute, 0},
-		"a handle, and passed on":  {func(s *stage, _ *kgo.Record, handle string) { s.passOn(s.elsewhere(0.5, handle), 1, handle, group) }, 5 * time.Minute, 1},
-		"another group's passed on": {func(s *stage, _ *kgo.Record, handle string) {
+		"a handle, in another one": {func(s *fakeGroup, _ *kgo.Record, handle string) { s.passOn(s.elsewhere(1, handle), 6, handle, group) }, 5 * time.Minute, 0},
+		"a handle, and passed on":  {func(s *fakeGroup, _ *kgo.Record, handle string) { s.passOn(s.elsewhere(0.5, handle), 1, handle, group) }, 5 * time.Minute, 1},
+		"another group's passed on": {func(s *fakeGroup, _ *kgo.Record, handle string) {
 			from := s.elsewhere(0.5, handle)
 			s.passOn(from, 1, handle, "others")
 			s.passOn(from, 6, handle, group)
 		}, 5 * time.Minute, 0},
-		"a replacement": {func(s *stage, _ *kgo.Record, handle string) {
+		"a replacement": {func(s *fakeGroup, _ *kgo.Record, handle string) {
 			r := s.request(1, "delay-until="+millis(s.at(30)), "delay-target-topic=orders", "delay-replace="+handle)
 			dead := s.condemned(r, "too_late")
 			dead.Timestamp = s.at(10.5)
 			s.write(dead)
 		}, 5 * time.Minute, 1},
-		"a handle, and it was tried again": {func(s *stage, q *kgo.Record, handle string) {
+		"a handle, and it was tried again": {func(s *fakeGroup, q *kgo.Record, handle string) {
 			cancel(s, 1, handle)
 			s.carryOn(q, 10, 10)
 		}, 5 * time.Minute, 0},
@@ -50,7 +50,7 @@ func TestCancelsInTime(t *testing.T) {
 		for _, passes := range []int{1, 3} {
 			t.Run(fmt.Sprint(name, ", passes: ", passes), func(t *testing.T) {
 				t.Parallel()
-				s := newStage(t)
+				s := newFakeGroup(t)
 				s.config.InTime = tt.within
 				q := s.ask(0, 10, "delay-id=a")
 				tt.write(s, q, fmt.Sprintf("0-%d-%s", q.Offset, millis(s.at(10))))
@@ -80,13 +80,13 @@ func TestCancelsInTime(t *testing.T) {
 }
 
 // elsewhere writes a cancel into another partition than that of the request.
-func (s *stage) elsewhere(at float64, name string) *kgo.Record {
+func (s *fakeGroup) elsewhere(at float64, name string) *kgo.Record {
 	s.Helper()
 	return s.write(&kgo.Record{Topic: "delays", Partition: 1, Timestamp: s.at(at), Headers: headers("delay-cancel=" + name)})
 }
 
 // passOn writes a cancel once more, as a replica of a group does, into partition 0.
-func (s *stage) passOn(from *kgo.Record, at float64, name, by string) *kgo.Record {
+func (s *fakeGroup) passOn(from *kgo.Record, at float64, name, by string) *kgo.Record {
 	s.Helper()
 	details, err := s.adm.ListTopics(s.Context(), "delays")
 	if err != nil {
@@ -103,7 +103,7 @@ func TestAnotherGroupsCancelHidesNoDouble(t *testing.T) {
 		for _, what := range []string{"a handle", "an id"} {
 			t.Run(what+" by "+by, func(t *testing.T) {
 				t.Parallel()
-				s := newStage(t)
+				s := newFakeGroup(t)
 				q := s.ask(0, 10, "delay-id=a")
 				name := "a"
 				if what == "a handle" {
@@ -124,7 +124,7 @@ func TestAnotherGroupsCancelHidesNoDouble(t *testing.T) {
 }
 
 // resolveAll commits checkpoints that say that all is accepted which is in the delay topic, and what is due up to a minute resolved.
-func (s *stage) resolveAll(minute float64) {
+func (s *fakeGroup) resolveAll(minute float64) {
 	s.Helper()
 	ends, err := s.adm.ListEndOffsets(s.Context(), "delays")
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *stage) resolveAll(minute float64) {
 
 // A cancel that lies behind the window is read for what it does to what lies inside, and is not counted.
 func TestCancelsBehindTheWindow(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	q := s.ask(0, 100)
 	handle := fmt.Sprintf("0-%d-%s", q.Offset, millis(s.at(100)))
 	s.passOn(s.elsewhere(40, handle), 41, handle, group)
@@ -154,7 +154,7 @@ func TestCancelsBehindTheWindow(t *testing.T) {
 
 // Of what is overdue and has an id, or is named by others, it is told when it was due and where it goes, as of all else.
 func TestSaysWhenWhatHasAnIDWasDue(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Routes[0].CancelsAnswered = true
 	s.ask(0, 10, "delay-id=a")
 	q := s.ask(1, 10)

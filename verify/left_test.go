@@ -12,7 +12,7 @@ import (
 )
 
 // carry writes a carried copy of what lies at the offset of a record, whose key is of an offset, and a due time in minutes.
-func (s *stage) carry(q *kgo.Record, seq int64, due float64) *kgo.Record {
+func (s *fakeGroup) carry(q *kgo.Record, seq int64, due float64) *kgo.Record {
 	s.Helper()
 	c := *s.write(&kgo.Record{Topic: q.Topic, Partition: q.Partition, Key: q.Key, Value: q.Value, Timestamp: s.at(1), Headers: slices.Concat(q.Headers, headers(
 		s.mark(q, "delay-seq", seq, s.at(due).UnixMilli(), q.Timestamp.UnixMilli()), fmt.Sprint("delay-from=", q.Offset)))})
@@ -21,7 +21,7 @@ func (s *stage) carry(q *kgo.Record, seq int64, due float64) *kgo.Record {
 }
 
 // left writes a request at minute 0 that is due at some minute, and what stands for it in its log when that has lost it.
-func (s *stage) left(due float64, more ...string) *kgo.Record {
+func (s *fakeGroup) left(due float64, more ...string) *kgo.Record {
 	s.Helper()
 	q := s.ask(0, due, more...)
 	s.carry(q, 0, due)
@@ -32,57 +32,57 @@ func (s *stage) left(due float64, more ...string) *kgo.Record {
 // A request that has left its log is judged by the carried copy that stands for it there, as if it were there itself.
 func TestRequestsThatWereCarried(t *testing.T) {
 	for name, tt := range map[string]struct {
-		act  func(s *stage)
+		act  func(s *fakeGroup)
 		want map[string]int64
 		says string
 		is   Counts
 	}{
-		"pending": {func(s *stage) { s.left(500) }, nil, "1 of them have left their delay topic", Counts{Pending: 1}},
-		"overdue": {func(s *stage) { s.left(30) }, map[string]int64{"overdue": 1}, "delays/0@0: due", Counts{Overdue: 1}},
-		"missing": {func(s *stage) {
+		"pending": {func(s *fakeGroup) { s.left(500) }, nil, "1 of them have left their delay topic", Counts{Pending: 1}},
+		"overdue": {func(s *fakeGroup) { s.left(30) }, map[string]int64{"overdue": 1}, "delays/0@0: due", Counts{Overdue: 1}},
+		"missing": {func(s *fakeGroup) {
 			s.left(30)
 			s.resolve("delays", 0, 2, 40, 1)
 		}, map[string]int64{"missing": 1}, "delays/0@0: due", Counts{Missing: 1}},
-		"delivered": {func(s *stage) {
+		"delivered": {func(s *fakeGroup) {
 			s.write(s.delivered(s.left(30), 30))
 			s.resolve("delays", 0, 2, 40, 1)
 		}, nil, "all is well", Counts{Delivered: 1}},
-		"altered": {func(s *stage) {
+		"altered": {func(s *fakeGroup) {
 			r := s.delivered(s.left(30), 30)
 			r.Value = []byte("w")
 			s.write(r)
 			s.resolve("delays", 0, 2, 40, 1)
 		}, map[string]int64{"altered": 1}, "value", Counts{Delivered: 1}},
-		"early": {func(s *stage) {
+		"early": {func(s *fakeGroup) {
 			r := s.delivered(s.left(30), 30)
 			r.Timestamp = s.at(29)
 			s.write(r)
 			s.resolve("delays", 0, 2, 40, 1)
 		}, map[string]int64{"early": 1}, "delays/0@0", Counts{Delivered: 1}},
-		"doubled": {func(s *stage) {
+		"doubled": {func(s *fakeGroup) {
 			r := s.write(s.delivered(s.left(30), 30))
 			again := *r
 			s.write(&again)
 			s.resolve("delays", 0, 2, 40, 1)
 		}, map[string]int64{"doubled": 1}, "delays/0@0: seen 2 times", Counts{Delivered: 2, Doubled: 1}},
-		"dead-lettered": {func(s *stage) {
+		"dead-lettered": {func(s *fakeGroup) {
 			s.write(s.condemned(s.left(30), "rejected"))
 			s.resolve("delays", 0, 2, 40, 1)
 		}, nil, "all is well", Counts{DeadLettered: 1}},
-		"carried twice, and the first copy has left the log, too": {func(s *stage) {
+		"carried twice, and the first copy has left the log, too": {func(s *fakeGroup) {
 			q := s.ask(0, 30)
 			s.carry(s.carry(q, 0, 30), 0, 30)
 			s.cut("delays", 0, 2)
 			s.resolve("delays", 0, 3, 40, 2)
 		}, map[string]int64{"missing": 1}, "delays/0@0: due", Counts{Missing: 1}},
-		"carried twice": {func(s *stage) {
+		"carried twice": {func(s *fakeGroup) {
 			q := s.ask(0, 30)
 			s.carry(s.carry(q, 0, 30), 0, 30)
 			s.cut("delays", 0, 1)
 			s.write(s.delivered(q, 30))
 			s.resolve("delays", 0, 3, 40, 1)
 		}, nil, "all is well", Counts{Delivered: 1}},
-		"of a partition's second page of offsets": {func(s *stage) {
+		"of a partition's second page of offsets": {func(s *fakeGroup) {
 			for range 70 {
 				s.request(0, "delay-target-topic=orders")
 			}
@@ -91,33 +91,33 @@ func TestRequestsThatWereCarried(t *testing.T) {
 			s.cut("delays", 0, 71)
 			s.resolve("delays", 0, 72, 40, 71)
 		}, map[string]int64{"missing": 1}, "delays/0@70: due", Counts{Missing: 1}},
-		"cancelled by its handle": {func(s *stage) {
+		"cancelled by its handle": {func(s *fakeGroup) {
 			s.left(30)
 			s.request(2, "delay-cancel=0-0-"+millis(s.at(30)))
 			s.resolve("delays", 0, 3, 40, 1)
 		}, nil, "all is well", Counts{Taken: 1}},
-		"cancelled by its id": {func(s *stage) {
+		"cancelled by its id": {func(s *fakeGroup) {
 			s.left(30, "delay-id=a")
 			s.request(2, "delay-cancel=a")
 			s.resolve("delays", 0, 3, 40, 1)
 		}, nil, "all is well", Counts{Taken: 1}},
-		"not cancelled by another id": {func(s *stage) {
+		"not cancelled by another id": {func(s *fakeGroup) {
 			s.left(30, "delay-id=a")
 			s.request(2, "delay-cancel=b")
 			s.resolve("delays", 0, 3, 40, 1)
 		}, map[string]int64{"missing": 1}, "has the id", Counts{Missing: 1}},
-		"replaced": {func(s *stage) {
+		"replaced": {func(s *fakeGroup) {
 			s.left(30)
 			s.write(s.delivered(s.ask(2, 40, "delay-replace=0-0-"+millis(s.at(30))), 40))
 			s.resolve("delays", 0, 3, 50, 1)
 		}, nil, "all is well", Counts{Delivered: 1, Taken: 1, Requested: 1}},
-		"replaced, and delivered, too": {func(s *stage) {
+		"replaced, and delivered, too": {func(s *fakeGroup) {
 			q := s.left(30)
 			s.write(s.delivered(q, 30))
 			s.write(s.delivered(s.ask(2, 40, "delay-replace=0-0-"+millis(s.at(30))), 40))
 			s.resolve("delays", 0, 3, 50, 1)
 		}, map[string]int64{"doubled": 1}, "1 replacements of it", Counts{Delivered: 2, Requested: 1}},
-		"taken away while the copy was on its way": {func(s *stage) {
+		"taken away while the copy was on its way": {func(s *fakeGroup) {
 			q := s.ask(0, 30)
 			s.request(2, "delay-cancel=0-0-"+millis(s.at(30)))
 			s.carry(q, 0, 30)
@@ -125,7 +125,7 @@ func TestRequestsThatWereCarried(t *testing.T) {
 			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 2, s.at(30).UnixMilli(), 0, -1))})
 			s.resolve("delays", 0, 4, 40, 1)
 		}, nil, "all is well", Counts{Taken: 1}},
-		"taken away while the copy was on its way, by what has its id": {func(s *stage) {
+		"taken away while the copy was on its way, by what has its id": {func(s *fakeGroup) {
 			q := s.ask(0, 30, "delay-id=x")
 			s.request(2, "delay-cancel=x")
 			s.carry(q, 0, 30)
@@ -133,7 +133,7 @@ func TestRequestsThatWereCarried(t *testing.T) {
 			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 2, s.at(30).UnixMilli(), 0, -1))})
 			s.resolve("delays", 0, 4, 40, 1)
 		}, nil, "all is well", Counts{Taken: 1}},
-		"taken away while the copy was on its way, by what has its id, which another one has by now": {func(s *stage) {
+		"taken away while the copy was on its way, by what has its id, which another one has by now": {func(s *fakeGroup) {
 			q := s.ask(0, 30, "delay-id=x")
 			for range 70 {
 				s.request(0, "delay-target-topic=orders")
@@ -145,7 +145,7 @@ func TestRequestsThatWereCarried(t *testing.T) {
 			s.ask(4, 500, "delay-id=x")
 			s.resolve("delays", 0, 75, 40, 74)
 		}, nil, "1 cancelled, replaced or left out", Counts{Taken: 1, Pending: 1, Requested: 1}},
-		"taken away by its handle while the copy was on its way, long ago": {func(s *stage) {
+		"taken away by its handle while the copy was on its way, long ago": {func(s *fakeGroup) {
 			q := s.ask(0, 30)
 			for range 70 {
 				s.request(0, "delay-target-topic=orders")
@@ -156,7 +156,7 @@ func TestRequestsThatWereCarried(t *testing.T) {
 			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 72, s.at(30).UnixMilli(), 0, -1))})
 			s.resolve("delays", 0, 72, 40, 71)
 		}, nil, "1 cancelled, replaced or left out", Counts{Taken: 1}},
-		"missing, and another one has its id by now": {func(s *stage) {
+		"missing, and another one has its id by now": {func(s *fakeGroup) {
 			q := s.ask(0, 30, "delay-id=x")
 			for range 70 {
 				s.request(0, "delay-target-topic=orders")
@@ -166,28 +166,28 @@ func TestRequestsThatWereCarried(t *testing.T) {
 			s.ask(4, 500, "delay-id=x")
 			s.resolve("delays", 0, 73, 40, 72)
 		}, map[string]int64{"missing": 1}, "nothing that came later", Counts{Missing: 1, Pending: 1, Requested: 1}},
-		"taken away while the copy was on its way, by what has left the log": {func(s *stage) {
+		"taken away while the copy was on its way, by what has left the log": {func(s *fakeGroup) {
 			q := s.left(30)
 			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 1, s.at(30).UnixMilli(), 0, -1))})
 			s.resolve("delays", 0, 3, 40, 1)
 		}, nil, "cannot tell of 1: a resolve record says that they were taken away", Counts{Untold: 1}},
-		"taken away, it says, and it has an id that nothing else has": {func(s *stage) {
+		"taken away, it says, and it has an id that nothing else has": {func(s *fakeGroup) {
 			q := s.left(30, "delay-id=x")
 			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 1, s.at(30).UnixMilli(), 0, -1))})
 			s.resolve("delays", 0, 3, 40, 1)
 		}, nil, "cannot tell of 1: a resolve record says that they were taken away", Counts{Untold: 1}},
-		"taken away, it says, and delivered": {func(s *stage) {
+		"taken away, it says, and delivered": {func(s *fakeGroup) {
 			q := s.left(30)
 			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 1, s.at(30).UnixMilli(), 0, -1))})
 			s.write(s.delivered(q, 30))
 			s.resolve("delays", 0, 3, 40, 1)
 		}, nil, "all is well", Counts{Delivered: 1}},
-		"delivered, and its resolve record is of itself": {func(s *stage) {
+		"delivered, and its resolve record is of itself": {func(s *fakeGroup) {
 			q := s.left(30)
 			s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(3), Headers: headers(s.mark(q, "delay-resolve", 0, s.at(30).UnixMilli(), 0, -1))})
 			s.resolve("delays", 0, 3, 40, 1)
 		}, map[string]int64{"missing": 1}, "delays/0@0: due", Counts{Missing: 1}},
-		"tried before": {func(s *stage) {
+		"tried before": {func(s *fakeGroup) {
 			q := s.ask(0, 10)
 			s.carryOn(q, 10, 30)
 			s.cut("delays", 0, 1)
@@ -196,17 +196,17 @@ func TestRequestsThatWereCarried(t *testing.T) {
 			s.write(r)
 			s.resolve("delays", 0, 2, 40, 1)
 		}, nil, "all is well", Counts{Delivered: 1, Retried: 1}},
-		"tried before, and not since": {func(s *stage) {
+		"tried before, and not since": {func(s *fakeGroup) {
 			s.carryOn(s.ask(0, 10), 10, 30)
 			s.cut("delays", 0, 1)
 			s.resolve("delays", 0, 2, 40, 1)
 		}, map[string]int64{"missing": 1}, "delays/0@0: due", Counts{Missing: 1, Retried: 1}},
-		"tried before, and to be tried": {func(s *stage) {
+		"tried before, and to be tried": {func(s *fakeGroup) {
 			s.carryOn(s.ask(0, 10), 10, 500)
 			s.cut("delays", 0, 1)
 			s.resolve("delays", 0, 2, 40, 1)
 		}, nil, "1 pending", Counts{Pending: 1, Retried: 1}},
-		"tried before and carried": {func(s *stage) {
+		"tried before and carried": {func(s *fakeGroup) {
 			q := s.ask(0, 10)
 			again := s.carryOn(q, 10, 30)
 			s.carry(s.carry(again, 1, 30), 1, 30)
@@ -216,7 +216,7 @@ func TestRequestsThatWereCarried(t *testing.T) {
 			s.write(r)
 			s.resolve("delays", 0, 4, 40, 2)
 		}, nil, "all is well", Counts{Delivered: 1, Retried: 1}},
-		"tried twice, and only the second time is left": {func(s *stage) {
+		"tried twice, and only the second time is left": {func(s *fakeGroup) {
 			q := s.ask(0, 10)
 			s.carryOn(q, 10, 20)
 			s.tryAgain(q, 20, 10, 2, 30)
@@ -226,7 +226,7 @@ func TestRequestsThatWereCarried(t *testing.T) {
 			s.write(r)
 			s.resolve("delays", 0, 3, 40, 2)
 		}, nil, "all is well", Counts{Delivered: 1, Retried: 1}},
-		"its target is not one of the configuration's": {func(s *stage) {
+		"its target is not one of the configuration's": {func(s *fakeGroup) {
 			q := s.ask(0, 30)
 			set(q, "delay-target-topic", "bills.de")
 			s.carry(q, 0, 30)
@@ -236,23 +236,23 @@ func TestRequestsThatWereCarried(t *testing.T) {
 			s.write(r)
 			s.resolve("delays", 0, 2, 40, 1)
 		}, nil, "all is well", Counts{Delivered: 1}},
-		"a copy of another group": {func(s *stage) {
+		"a copy of another group": {func(s *fakeGroup) {
 			q := s.ask(0, 30)
 			s.config.Group = "others"
 			s.carry(q, 0, 30)
 			s.cut("delays", 0, 1)
 		}, nil, "all is well", Counts{Requested: -1}},
-		"from after what was asked for": {func(s *stage) {
+		"from after what was asked for": {func(s *fakeGroup) {
 			s.left(30)
 			s.config.To = s.at(-0.5)
 			s.resolve("delays", 0, 2, 40, 1)
 		}, nil, "all is well", Counts{Requested: -1}},
-		"from before the end of what was asked for": {func(s *stage) {
+		"from before the end of what was asked for": {func(s *fakeGroup) {
 			s.left(500)
 			s.config.To = s.at(0.5)
 			s.resolve("delays", 0, 2, 40, 1)
 		}, nil, "all is well", Counts{Pending: 1}},
-		"from before what was asked for": {func(s *stage) {
+		"from before what was asked for": {func(s *fakeGroup) {
 			s.left(30)
 			s.config.From = s.at(0.5)
 			s.resolve("delays", 0, 2, 40, 1)
@@ -260,7 +260,7 @@ func TestRequestsThatWereCarried(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t)
+			s := newFakeGroup(t)
 			tt.act(s)
 			v := s.verifier()
 			want := tt.is
@@ -284,7 +284,7 @@ func TestRequestsThatWereCarried(t *testing.T) {
 
 // What was seen in its target before the copy was read that stands for it has arrived; and what has arrived, and is forgotten, is doubled when it comes again.
 func TestCarriedAndDeliveredBetweenPasses(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	q := s.ask(0, 10)
 	s.ask(0, 500)
 	s.cut("delays", 0, 1)
@@ -315,7 +315,7 @@ func TestCarriedAndDeliveredBetweenPasses(t *testing.T) {
 
 // Of what has arrived before it is said that its copy stands for nothing any more nothing was taken away.
 func TestCopyIsStaleAfterItsDelivery(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	q := s.left(30)
 	s.write(s.delivered(q, 30))
 	v := s.verifier()
@@ -331,7 +331,7 @@ func TestCopyIsStaleAfterItsDelivery(t *testing.T) {
 
 // A record of a retry route that was parked before the copy was read that stood for it has arrived.
 func TestCarriedAndParkedBetweenPasses(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Routes[0].Retry = &check.Retry{Initial: time.Minute, Max: time.Minute, Factor: 1, MaxAttempts: 1, Parking: "unrelated"}
 	s.config.Routes[0].Target = "orders"
 	q := s.request(0, "delay-attempt=1")
@@ -351,7 +351,7 @@ func TestCarriedAndParkedBetweenPasses(t *testing.T) {
 
 // What a retry record says of one attempt is counted once, although it is carried again after its request was looked at.
 func TestRetryIsCarriedBetweenPasses(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	again := s.carryOn(s.ask(0, 10), 10, 500)
 	for range 70 { // so that what is remembered of it is not of a page that is still read
 		s.request(0, "delay-target-topic=orders")
@@ -369,7 +369,7 @@ func TestRetryIsCarriedBetweenPasses(t *testing.T) {
 
 // A copy of an attempt may be on its way while its request is tried again: what is known of that since then stays.
 func TestCopyOfAFormerAttempt(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	q := s.ask(0, 10)
 	first := s.carryOn(q, 10, 20)
 	for range 70 { // so that what is remembered of it is not of a page that is still read
@@ -394,26 +394,26 @@ func TestCopyOfAFormerAttempt(t *testing.T) {
 func TestRetriesThatWereCarried(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		tell func(s *stage, q *kgo.Record) (tries, end int64)
+		tell func(s *fakeGroup, q *kgo.Record) (tries, end int64)
 		want map[string]int64
 	}{
-		{"put off", func(s *stage, q *kgo.Record) (tries, end int64) {
+		{"put off", func(s *fakeGroup, q *kgo.Record) (tries, end int64) {
 			s.tryAgain(q, 1, 11, 0, 11)
 			s.cut("delays", 0, 1)
 			return 0, 2
 		}, nil},
-		{"put off and carried", func(s *stage, q *kgo.Record) (tries, end int64) {
+		{"put off and carried", func(s *fakeGroup, q *kgo.Record) (tries, end int64) {
 			s.carry(s.tryAgain(q, 1, 11, 0, 11), 1, 11)
 			s.cut("delays", 0, 2)
 			return 0, 3
 		}, nil},
-		{"put off, and tried again, of which only the last is left", func(s *stage, q *kgo.Record) (tries, end int64) {
+		{"put off, and tried again, of which only the last is left", func(s *fakeGroup, q *kgo.Record) (tries, end int64) {
 			s.tryAgain(q, 1, 11, 0, 11)
 			s.tryAgain(q, 11, 11, 1, 11.5)
 			s.cut("delays", 0, 2)
 			return 1, 3
 		}, nil},
-		{"put off until another time", func(s *stage, q *kgo.Record) (tries, end int64) {
+		{"put off until another time", func(s *fakeGroup, q *kgo.Record) (tries, end int64) {
 			s.carry(s.tryAgain(q, 1, 12, 0, 12), 1, 12)
 			s.cut("delays", 0, 2)
 			return 0, 3
@@ -421,7 +421,7 @@ func TestRetriesThatWereCarried(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t)
+			s := newFakeGroup(t)
 			s.config.Routes[0] = check.Route{Topic: "delays", Allow: []string{"orders"}, Target: "orders", Retry: &check.Retry{Initial: 10 * time.Minute, Max: 10 * time.Minute, Factor: 1, MaxAttempts: 8}}
 			q := s.request(0, "trace=1")
 			tries, end := tt.tell(s, q)

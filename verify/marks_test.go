@@ -12,7 +12,7 @@ import (
 // What a fixed delay has made of a timestamp that was ahead of the clock is believed, and counted. What was not there yet when a pass had ended is not due before that and the delay
 // are over, whatever it says.
 func TestAheadIsBelievedAsFarAsItCanBe(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	now := s.at(10)
 	s.config.Now = func() time.Time { return now }
 	v := s.verifier()
@@ -38,7 +38,7 @@ func TestAheadIsBelievedAsFarAsItCanBe(t *testing.T) {
 
 // What waits on a retry route whose topic has the time of producers is overdue when it has been seen for longer than its pause, and no replica has read it.
 func TestRetryIsOverdueSinceItWasSeen(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	now := s.at(10)
 	s.config.Now = func() time.Time { return now }
 	s.config.Routes[0] = check.Route{Topic: "delays", Target: "orders", Retry: &check.Retry{Initial: 5 * time.Minute, Max: 5 * time.Minute, Factor: 1, MaxAttempts: 3, Behind: time.Hour}}

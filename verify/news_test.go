@@ -9,7 +9,7 @@ import (
 
 // Which faults are shown is not chance: those of the first requests are, in whatever order topics are read and however often.
 func TestShownAreTheFirst(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Keep = 3
 	all := s.many(0, 12)
 	slices.Reverse(all)
@@ -48,7 +48,7 @@ func TestShownAreTheFirst(t *testing.T) {
 
 // One that is overdue is followed by another: there are as many as before, and that they are others is known also where they are not shown.
 func TestOthersAreOverdue(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Keep = 1
 	stuck, first := s.ask(0, 5), s.ask(1, 10)
 	s.ask(2, 20)

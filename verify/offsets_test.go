@@ -12,7 +12,7 @@ func TestLeadersChange(t *testing.T) {
 	for _, why := range []*kerr.Error{kerr.OffsetNotAvailable, kerr.NotLeaderForPartition} {
 		t.Run(why.Message, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t)
+			s := newFakeGroup(t)
 			s.many(0, 3)
 			s.resolve("delays", 0, 3, 60, 3)
 			s.config.From, s.config.To = s.at(0), s.at(50) // times are asked for, too

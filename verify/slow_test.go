@@ -12,13 +12,13 @@ import (
 
 // What a quota keeps back, or an answer that takes long, is waited for: it is not taken for what a log does not have.
 func TestSlowFetchesAreWaitedFor(t *testing.T) {
-	for name, slow := range map[string]func(*stage, string){
-		"by a quota": func(s *stage, topic string) {
+	for name, slow := range map[string]func(*fakeGroup, string){
+		"by a quota": func(s *fakeGroup, topic string) {
 			var over atomic.Bool
 			s.hold(topic, &over)
 			time.AfterFunc(3*quiet, func() { over.Store(true) })
 		},
-		"in answering": func(s *stage, topic string) {
+		"in answering": func(s *fakeGroup, topic string) {
 			var slept atomic.Bool
 			s.fake.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
 				s.fake.KeepControl()
@@ -32,7 +32,7 @@ func TestSlowFetchesAreWaitedFor(t *testing.T) {
 		for _, topic := range []string{"delays", "orders"} {
 			t.Run(name+"/"+topic, func(t *testing.T) {
 				t.Parallel()
-				s := newStage(t)
+				s := newFakeGroup(t)
 				s.many(0, 3)
 				s.resolve("delays", 0, 3, 30, 3)
 				v := s.verifier()
@@ -45,7 +45,7 @@ func TestSlowFetchesAreWaitedFor(t *testing.T) {
 
 // A broker that is asked for metadata and says nothing does not keep the end.
 func TestClosesBesideASilentBroker(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 3)
 	v := s.verifier()
 	s.pass(v)

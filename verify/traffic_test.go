@@ -11,7 +11,7 @@ import (
 )
 
 // keepWriting writes requests to delays/0, due in hours, one after the other, until the test ends.
-func (s *stage) keepWriting() {
+func (s *fakeGroup) keepWriting() {
 	s.Helper()
 	s.ask(59, 600)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -33,8 +33,8 @@ func (s *stage) keepWriting() {
 
 // What is written all the time to some partitions does not hide that nothing comes of another one: a pass ends.
 func TestEndsBesideTraffic(t *testing.T) {
-	for name, of := range map[string]func(*stage){
-		"an open transaction": func(s *stage) {
+	for name, of := range map[string]func(*fakeGroup){
+		"an open transaction": func(s *fakeGroup) {
 			cl := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("open"))
 			if err := cl.BeginTransaction(); err != nil {
 				s.Fatal(err)
@@ -43,7 +43,7 @@ func TestEndsBesideTraffic(t *testing.T) {
 				s.Fatal(err)
 			}
 		},
-		"a log that is cut while it is read": func(s *stage) {
+		"a log that is cut while it is read": func(s *fakeGroup) {
 			for range 3 {
 				s.write(&kgo.Record{Topic: "delays", Partition: 1, Timestamp: s.at(0), Headers: headers("delay-until="+millis(s.at(0.5)), "delay-target-topic=orders")})
 			}
@@ -59,7 +59,7 @@ func TestEndsBesideTraffic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t)
+			s := newFakeGroup(t)
 			s.resolve("delays", 0, 0, 0, 0)
 			s.resolve("delays", 1, 0, 0, 0)
 			of(s)

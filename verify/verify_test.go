@@ -11,14 +11,14 @@ import (
 
 // hour is what happened in the last hour, before it is spoiled.
 type hour struct {
-	*stage
+	*fakeGroup
 	good, bad, cancelled, replacing *kgo.Record // requests
 	arrivals                        []*kgo.Record
 }
 
 func newHour(t *testing.T) *hour {
-	s := newStage(t)
-	h := &hour{stage: s}
+	s := newFakeGroup(t)
+	h := &hour{fakeGroup: s}
 	h.good = s.ask(0, 10)
 	h.bad = s.request(1, "delay-for=1m", "delay-target-topic=nowhere", "trace=2")
 	h.cancelled = s.ask(2, 20)

@@ -18,7 +18,7 @@ import (
 )
 
 // cut removes what lies below an offset.
-func (s *stage) cut(topic string, partition int32, to int64) {
+func (s *fakeGroup) cut(topic string, partition int32, to int64) {
 	s.Helper()
 	var offsets kadm.Offsets
 	offsets.Add(kadm.Offset{Topic: topic, Partition: partition, At: to, LeaderEpoch: -1})
@@ -32,7 +32,7 @@ func (s *stage) cut(topic string, partition int32, to int64) {
 }
 
 // hold answers that nothing is there when a topic is fetched, for a while, and has the client wait before it asks again, as a quota does.
-func (s *stage) hold(topic string, over *atomic.Bool) {
+func (s *fakeGroup) hold(topic string, over *atomic.Bool) {
 	s.fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		s.fake.KeepControl()
 		r := req.(*kmsg.FetchRequest)
@@ -48,7 +48,7 @@ func (s *stage) hold(topic string, over *atomic.Bool) {
 }
 
 // many asks for records that are due a minute later each, from some minute on, and delivers all but those that are left out.
-func (s *stage) many(from, n int, leftOut ...int) (delivered []*kgo.Record) {
+func (s *fakeGroup) many(from, n int, leftOut ...int) (delivered []*kgo.Record) {
 	s.Helper()
 	for i := range n {
 		q := s.ask(float64(from), float64(from+i+1))
@@ -61,7 +61,7 @@ func (s *stage) many(from, n int, leftOut ...int) (delivered []*kgo.Record) {
 
 // What is due and not resolved is overdue, and not missing: replicas may be down.
 func TestOverdue(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 10, 4, 8, 9)
 	s.resolve("delays", 0, 10, 7.5, 8)
 	s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1, "overdue": 2}, "delays/0@4: due")
@@ -82,7 +82,7 @@ func TestCheckpointsThatSayNothing(t *testing.T) {
 		"without numbers":    {"dw1 t=00000000 w=x:9 l=9", "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newFakeGroup(t)
 			s.many(0, 3, 1)
 			var offsets kadm.Offsets
 			offsets.Add(kadm.Offset{Topic: "delays", At: 3, LeaderEpoch: -1, Metadata: tt.metadata})
@@ -96,7 +96,7 @@ func TestCheckpointsThatSayNothing(t *testing.T) {
 
 // A request without a timestamp is from no time, and what was delivered of it at any time is found.
 func TestRequestWithoutATimestamp(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	long := s.at(-10_000)
 	q := s.write(&kgo.Record{Topic: "delays", Timestamp: time.UnixMilli(-1), Headers: headers("delay-until="+millis(long), "delay-target-topic=orders")})
 	r := s.delivered(q, -10_000)
@@ -111,7 +111,7 @@ func TestRequestWithoutATimestamp(t *testing.T) {
 
 // The window is what was written from a time on and before another one.
 func TestFromTo(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 5, 1)
 	s.many(20, 5, 1)
 	s.many(40, 5, 1)
@@ -132,7 +132,7 @@ func TestFromTo(t *testing.T) {
 
 // Before a time that is to come all is in the window, also what is written while it reads.
 func TestUntilATimeToCome(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.ask(0, 200)
 	s.config.To = time.Now().Add(time.Hour)
 	var reads atomic.Bool
@@ -149,7 +149,7 @@ func TestUntilATimeToCome(t *testing.T) {
 
 // That a log did not reach so far is forgotten when it is read from its new beginning on.
 func TestLossIsMended(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	v := s.verifier()
 	s.pass(v)
 	s.many(0, 4)
@@ -168,7 +168,7 @@ func TestLossIsMended(t *testing.T) {
 
 // A replacement and a cancel that were written behind the window concern what is in it.
 func TestCancelledBehindTheWindow(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.ask(0, 30)
 	s.ask(0, 30, "delay-id=a")
 	s.request(20, "delay-cancel=0-0-"+millis(s.at(30)))
@@ -180,7 +180,7 @@ func TestCancelledBehindTheWindow(t *testing.T) {
 
 // What has arrived twice of a request that is there, and not asked for, is not judged.
 func TestArrivedTwiceBeforeTheWindow(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	q := s.ask(0, 10)
 	s.write(s.delivered(q, 10))
 	s.write(s.delivered(q, 10))
@@ -192,7 +192,7 @@ func TestArrivedTwiceBeforeTheWindow(t *testing.T) {
 
 // A replacement that was lost, where cancels are answered, has not taken away what was delivered.
 func TestReplacementIsMissing(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Routes[0].CancelsAnswered = true
 	s.write(s.delivered(s.ask(0, 30), 30))
 	s.ask(2, 40, "delay-replace=0-0-"+millis(s.at(30)))
@@ -202,7 +202,7 @@ func TestReplacementIsMissing(t *testing.T) {
 
 // What takes the place of something that was delivered in an earlier pass has doubled it.
 func TestReplacementArrivesInALaterPass(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.write(s.delivered(s.ask(0, 10), 10))
 	other := s.ask(2, 55, "delay-replace=0-0-"+millis(s.at(10)))
 	s.config.Grace = 30 * time.Minute
@@ -215,7 +215,7 @@ func TestReplacementArrivesInALaterPass(t *testing.T) {
 
 // Another pass goes on where the last one ended; what is settled is given up meanwhile, and a record that comes again is still seen.
 func TestPasses(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Routes[0].CancelsAnswered = true
 	first := s.ask(0, 1)
 	v := s.verifier()
@@ -244,7 +244,7 @@ func TestPasses(t *testing.T) {
 
 // A fault that mends itself is not there any more; one that does not stays.
 func TestOverdueComes(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	q := s.ask(0, 10)
 	s.resolve("delays", 0, 1, 5, 0)
 	v := s.verifier()
@@ -256,7 +256,7 @@ func TestOverdueComes(t *testing.T) {
 
 // Little memory is enough for a window of any length, as long as little is pending; else it says so.
 func TestMemory(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	value := make([]byte, 300) // so that it takes several fetches
 	batch := func(pending bool) {
 		var all []*kgo.Record
@@ -296,7 +296,7 @@ func TestMemory(t *testing.T) {
 
 // An open transaction keeps back what may tell; it is waited for, and then said.
 func TestOpenTransaction(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 5, 1)
 	s.resolve("delays", 0, 5, 30, 5)
 	cl := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("open"))
@@ -319,7 +319,7 @@ func TestOpenTransaction(t *testing.T) {
 // What an open transaction has kept back for long is read when that ends, however long the fetch takes.
 func TestOpenTransactionEnds(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Patience = time.Minute
 	cl := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("open"))
 	if err := cl.BeginTransaction(); err != nil {
@@ -355,7 +355,7 @@ func TestOpenTransactionEnds(t *testing.T) {
 
 // With at_least_once a record may come twice.
 func TestAtLeastOnce(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.AtLeastOnce = true
 	arrived := s.many(0, 3)
 	again := *arrived[1]
@@ -366,7 +366,7 @@ func TestAtLeastOnce(t *testing.T) {
 
 // Another group on other delay topics writes to the same targets and dead letter topics: that is none of ours.
 func TestOtherGroups(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 3)
 	s.resolve("delays", 0, 3, 30, 3)
 	other := &kgo.Record{Topic: "elsewhere", Offset: 7, Timestamp: s.at(0)}
@@ -383,7 +383,7 @@ func TestOtherGroups(t *testing.T) {
 
 // A timestamp ahead of the clock counts as now on a route with a fixed delay: what was delivered for it is not early.
 func TestTimestampsAhead(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	ahead := s.write(&kgo.Record{Topic: "reminders", Timestamp: s.at(55)})
 	s.write(s.delivered(ahead, 6))
 	little := s.write(&kgo.Record{Topic: "reminders", Timestamp: s.at(2)})
@@ -394,7 +394,7 @@ func TestTimestampsAhead(t *testing.T) {
 
 // What is delivered while it reads is not missing: it asks what is resolved before it asks where topics end.
 func TestDeliveredMeanwhile(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	q := s.ask(0, 10)
 	s.ask(1, 200)
 	s.resolve("delays", 0, 0, 0, 0)
@@ -410,7 +410,7 @@ func TestDeliveredMeanwhile(t *testing.T) {
 
 // It cannot tell without the delay topic.
 func TestNoDelayTopic(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Routes = s.config.Routes[:1]
 	s.config.Routes[0].Topic = "nothing"
 	if _, err := s.verifier().Pass(t.Context()); err == nil || !strings.Contains(err.Error(), "delay topic nothing") {
@@ -420,7 +420,7 @@ func TestNoDelayTopic(t *testing.T) {
 
 // What lies beyond the offset of a checkpoint is not resolved, however far the watermark is.
 func TestOverdueBeyondTheOffset(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 4, 1, 3)
 	s.resolve("delays", 0, 3, 30, 3)
 	s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1, "overdue": 1}, "delays/0@1: due")
@@ -428,7 +428,7 @@ func TestOverdueBeyondTheOffset(t *testing.T) {
 
 // Others write to a target, too, with whatever timestamps: they do not say since when it holds all deliveries.
 func TestOthersInACutTarget(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	arrived := s.many(0, 10, 3)
 	first := s.write(&kgo.Record{Topic: "orders", Partition: arrived[0].Partition, Timestamp: s.at(-500)})
 	q := s.ask(10, 20)
@@ -440,7 +440,7 @@ func TestOthersInACutTarget(t *testing.T) {
 
 // A target may have had fewer partitions when a record was delivered.
 func TestPartitionsWereAdded(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.many(0, 20)
 	var all []*kgo.Record
 	for i := range 20 {
@@ -459,7 +459,7 @@ func TestPartitionsWereAdded(t *testing.T) {
 
 // A route leaves out what has an id that is had: where the one that has it is gone, it cannot be told.
 func TestLeftOutBecauseOfWhatIsGone(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	s.config.Routes[0].OnDuplicate = check.LeaveOut
 	s.write(s.delivered(s.ask(0, 20, "delay-id=a"), 20))
 	s.ask(1, 21, "delay-id=a")
@@ -472,7 +472,7 @@ func TestLeftOutBecauseOfWhatIsGone(t *testing.T) {
 
 // A cancel that a replica passes on to another partition, by a handle or an id, was asked for once.
 func TestPassedOnIsAskedOnce(t *testing.T) {
-	s := newStage(t)
+	s := newFakeGroup(t)
 	q := s.ask(0, 100, "delay-id=a")
 	details, err := s.adm.ListTopics(s.Context(), "delays")
 	if err != nil {

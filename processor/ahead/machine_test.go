@@ -341,7 +341,11 @@ func (d *draw) machine() (o owned) {
 			d.Fatal(err)
 		}
 	}
-	for _, err := range []error{p.Sync(), p.GoLive(room), p.Load(testNow, room), pending.Check(p)} {
+	err = p.Sync()
+	for live := false; err == nil && !live; {
+		live, err = p.Enliven(room)
+	}
+	for _, err := range []error{err, p.Load(testNow, room), pending.Check(p)} {
 		if err != nil {
 			d.Fatal(err)
 		}

@@ -25,7 +25,7 @@ type timeProbe struct {
 }
 
 // errNotTold means that a coordinator does not say when a transaction has begun.
-var errNotTold = errors.New("processor: the transaction coordinator does not say when a transaction began")
+var errNotTold = errors.New("clock: the transaction coordinator does not say when a transaction began")
 
 // start makes the id one of ours. What it had open, it being asked before, is aborted.
 func (t *timeProbe) start(ctx context.Context, timeout time.Duration) error {

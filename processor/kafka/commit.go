@@ -49,9 +49,13 @@ func (e *refusedError) Unwrap() (errs []error) {
 	return errs
 }
 
-func (e *refusedError) add(tp TopicPartition, code int16) {
-	if err := kerr.ErrorForCode(code); err != nil {
-		e.of = append(e.of, refusedOffset{tp, err})
+// addAll adds those of one topic that an answer refuses.
+func addAll[P any](e *refusedError, topic string, ps []P, of func(P) (partition int32, code int16)) {
+	for _, p := range ps {
+		partition, code := of(p)
+		if err := kerr.ErrorForCode(code); err != nil {
+			e.of = append(e.of, refusedOffset{TopicPartition{Topic: topic, Partition: partition}, err})
+		}
 	}
 }
 
@@ -110,24 +114,21 @@ func (c *Coordinator) Commit(ctx context.Context, cl *kgo.Client, m Member, entr
 	for _, portion := range c.portions(entries) {
 		req := kmsg.NewPtrOffsetCommitRequest()
 		req.Group, req.MemberID, req.Generation, req.InstanceID = c.group, m.ID, m.Generation, m.Instance
-		for _, of := range byTopic(portion) {
+		req.Topics = ofTopics(portion, func(e *Commit) kmsg.OffsetCommitRequestTopicPartition {
+			p := kmsg.NewOffsetCommitRequestTopicPartition()
+			p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = e.TP.Partition, e.Offset, e.Epoch, &e.Metadata
+			return p
+		}, func(e *Commit, ps []kmsg.OffsetCommitRequestTopicPartition) kmsg.OffsetCommitRequestTopic {
 			t := kmsg.NewOffsetCommitRequestTopic()
-			t.Topic, t.TopicID = of[0].TP.Topic, of[0].ID
-			for i := range of {
-				p := kmsg.NewOffsetCommitRequestTopicPartition()
-				p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = of[i].TP.Partition, of[i].Offset, of[i].Epoch, &of[i].Metadata
-				t.Partitions = append(t.Partitions, p)
-			}
-			req.Topics = append(req.Topics, t)
-		}
+			t.Topic, t.TopicID, t.Partitions = e.TP.Topic, e.ID, ps
+			return t
+		})
 		kresp, err := c.send(ctx, cl, req)
 		if err != nil {
 			return fmt.Errorf("commit offsets: %w", err)
 		}
 		for _, t := range kresp.(*kmsg.OffsetCommitResponse).Topics {
-			for _, p := range t.Partitions {
-				refused.add(TopicPartition{Topic: nameOf(t.Topic, t.TopicID, portion), Partition: p.Partition}, p.ErrorCode)
-			}
+			addAll(refused, nameOf(t.Topic, t.TopicID, portion), t.Partitions, func(p kmsg.OffsetCommitResponseTopicPartition) (int32, int16) { return p.Partition, p.ErrorCode })
 		}
 	}
 	return c.answer(refused.err())
@@ -144,24 +145,21 @@ func (c *Coordinator) CommitIn(ctx context.Context, cl *kgo.Client, transactiona
 		req := kmsg.NewPtrTxnOffsetCommitRequest()
 		req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = transactionalID, c.group, in.ID, in.Epoch
 		req.MemberID, req.Generation, req.InstanceID = m.ID, m.Generation, m.Instance
-		for _, of := range byTopic(portion) {
+		req.Topics = ofTopics(portion, func(e *Commit) kmsg.TxnOffsetCommitRequestTopicPartition {
+			p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+			p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = e.TP.Partition, e.Offset, e.Epoch, &e.Metadata
+			return p
+		}, func(e *Commit, ps []kmsg.TxnOffsetCommitRequestTopicPartition) kmsg.TxnOffsetCommitRequestTopic {
 			t := kmsg.NewTxnOffsetCommitRequestTopic()
-			t.Topic, t.TopicID = of[0].TP.Topic, of[0].ID
-			for i := range of {
-				p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
-				p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = of[i].TP.Partition, of[i].Offset, of[i].Epoch, &of[i].Metadata
-				t.Partitions = append(t.Partitions, p)
-			}
-			req.Topics = append(req.Topics, t)
-		}
+			t.Topic, t.TopicID, t.Partitions = e.TP.Topic, e.ID, ps
+			return t
+		})
 		kresp, err := c.send(ctx, cl, req)
 		if err != nil {
 			return fmt.Errorf("commit offsets of transaction %s: %w", transactionalID, err)
 		}
 		for _, t := range kresp.(*kmsg.TxnOffsetCommitResponse).Topics {
-			for _, p := range t.Partitions {
-				refused.add(TopicPartition{Topic: nameOf(t.Topic, t.TopicID, portion), Partition: p.Partition}, p.ErrorCode)
-			}
+			addAll(refused, nameOf(t.Topic, t.TopicID, portion), t.Partitions, func(p kmsg.TxnOffsetCommitResponseTopicPartition) (int32, int16) { return p.Partition, p.ErrorCode })
 		}
 		if err := refused.err(); err != nil {
 			return c.answer(fmt.Errorf("transaction %s: %w", transactionalID, err))
@@ -178,6 +176,18 @@ func nameOf(name string, id TopicID, asked []Commit) string {
 		}
 	}
 	return name
+}
+
+// ofTopics is what a request has of its topics, each made of what it has of its partitions.
+func ofTopics[T, P any](entries []Commit, partition func(*Commit) P, topic func(*Commit, []P) T) (all []T) {
+	for _, of := range byTopic(entries) {
+		ps := make([]P, len(of))
+		for i := range of {
+			ps[i] = partition(&of[i])
+		}
+		all = append(all, topic(&of[0], ps))
+	}
+	return all
 }
 
 // byTopic groups entries, keeping their order.

@@ -67,6 +67,15 @@ func (u *Unread) Refused(cl Leaders, tp TopicPartition, why error) {
 	u.until = now.Add(u.tries.Failed())
 }
 
+// Hear is Refused, and reports what follows: the topic is gone, or there is News.
+func (u *Unread) Hear(cl Leaders, tp TopicPartition, why error, lasting time.Duration) (gone bool, news error) {
+	u.Refused(cl, tp, why)
+	if u.Gone() {
+		return true, nil
+	}
+	return false, u.News(lasting)
+}
+
 // Read notes that the partition was read.
 func (u *Unread) Read() { u.n, u.why, u.told, u.until = 0, nil, false, time.Time{} }
 

@@ -54,10 +54,10 @@ func (t *trouble) String() string {
 }
 
 // ErrLogTruncated means that a delay topic has lost records that were pending: a store may have the only copy.
-var ErrLogTruncated = errors.New("processor: the delay topic has lost pending records")
+var ErrLogTruncated = errors.New("local: the delay topic has lost pending records")
 
 // ErrNoStore is the answer to what asks for the store while it does not work.
-var ErrNoStore = errors.New("processor: the local store cannot be used")
+var ErrNoStore = errors.New("local: the local store cannot be used")
 
 const (
 	// probeFirst and probeLast bound how long the disk is left alone between two looks at it.

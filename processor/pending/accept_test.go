@@ -85,7 +85,7 @@ func TestReplay(t *testing.T) {
 		req(5, ms(700), "elsewhere"),
 		&kgo.Record{Offset: 6, Headers: topics.Resolve(testMark, 3, ms(600), 3)},
 	)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	pt := p.Take(ms(1000), nil, 10, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{5, 4, 0})
 	if pt.Items[0].Refusal == nil || pt.Items[1].Refusal != nil || pt.Items[2].Refusal != nil {
@@ -205,7 +205,7 @@ func TestGoLiveWithAStore(t *testing.T) {
 			if short {
 				l.room.Budget = 2
 			}
-			must(t, p.GoLive(l.room))
+			must(t, p.goLive(l.room))
 			equal(t, "pending", p.Pending(), 5)
 			var got []int64
 			for range 10 {
@@ -239,7 +239,7 @@ func TestDeliveredStaysInTheStore(t *testing.T) {
 	l.read(t, p, now, req(1, now, "orders")) // due at the ms of W
 	l.balance(t, p)
 	equal(t, "records in the wheel", p.wheel.Len(), 0)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	must(t, p.Load(now, l.room))
 	equals(t, "records", p.Take(now, nil, 10, anyBytes).offsets(), []int64{1})
 }
@@ -257,7 +257,7 @@ func TestStoredBeforeAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.read(t, p, testNow, r)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	pt := p.Take(testNow, nil, 10, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{0})
 	if pt.Items[0].Refusal == nil {
@@ -284,7 +284,7 @@ func TestThrottle(t *testing.T) {
 	balance()
 	equal(t, "full during catch-up", p.Full(testNow, l.room), false)
 	p.position = 2
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	must(t, p.Load(testNow, l.room))
 	balance()
 	equal(t, "full with a record in memory", p.Full(testNow, l.room), true)

@@ -48,7 +48,7 @@ func lateOwnerBehind(t *testing.T, before, many, budget int64) (*owner, *Partiti
 	if most > 2*budget {
 		t.Errorf("late records take %d bytes, and there is room for %d", most, budget)
 	}
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	return l, p
 }
 
@@ -148,7 +148,7 @@ func TestRefusedIsLaidAside(t *testing.T) {
 		t.Fatal("nothing was laid aside")
 	}
 	equal(t, "bytes that are pending", p.Figures(testNow).Bytes, before)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	n := 0
 	for pt := p.Take(testNow, nil, 20_000, anyBytes); pt != nil; pt = p.Take(testNow, nil, 20_000, anyBytes) {
 		for i := range pt.Items {

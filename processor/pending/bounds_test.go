@@ -34,7 +34,7 @@ func TestLateListOfLargeRecordsIsBounded(t *testing.T) {
 		l.balance(t, p)
 		most = max(most, p.Memory())
 	}
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	next := int64(0)
 	for pt := p.Take(testNow, nil, 10, anyBytes); pt != nil; pt = p.Take(testNow, nil, 10, anyBytes) {
 		most = max(most, p.Memory())

@@ -63,7 +63,7 @@ func BenchmarkInheritCarried(b *testing.B) {
 				must(b, p.Sync())
 				reads += time.Since(began)
 				began = time.Now()
-				must(b, p.GoLive(l.room))
+				must(b, p.goLive(l.room))
 				lives += time.Since(began)
 				equal(b, "pending", p.Pending(), many)
 				must(b, store.Close())

@@ -66,7 +66,7 @@ func TestLStaysUntilAllCopiesAreRead(t *testing.T) {
 			p, err := standby.assign(c, 0, 5, 5)
 			must(t, err)
 			standby.read(t, p, testNow, log[p.start:]...)
-			must(t, p.GoLive(standby.room))
+			must(t, p.goLive(standby.room))
 			must(t, p.Load(testNow, standby.room))
 			must(t, p.Load(ms(3*farMs), standby.room))
 			var delivered []int64

@@ -7,15 +7,6 @@ import (
 	"github.com/duewheel/duewheel/wheel"
 )
 
-// GoLive ends a catch-up at once, for tests and benchmarks.
-func (w *window) GoLive(room Room) error {
-	for {
-		if live, err := w.Enliven(room); live || err != nil {
-			return err
-		}
-	}
-}
-
 // Enliven is a step at the end of a catch-up, and reports whether it was the last one: the partition is live. What the store held below start has not
 // been read again: what of it is at or below the horizon has to be brought into memory. What it holds from start on is either in memory, having been
 // read again, or has been put there again above the horizon. No more is brought than Load brings in a step: where there is more, the horizon is made

@@ -111,7 +111,7 @@ func TestSpillsInStepsWhileItCatchesUp(t *testing.T) {
 		t.Errorf("all of it goes to the store in %d steps", steps)
 	}
 	equal(t, "in memory", p.wheel.Len(), 0)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	equal(t, "pending", p.Pending(), many)
 	must(t, Check(p))
 }

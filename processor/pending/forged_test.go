@@ -48,7 +48,7 @@ func TestForgedCopies(t *testing.T) {
 				}
 				followOn(t, f, c, nil)
 				p := l.handedOver(t, f, c)
-				must(t, p.GoLive(l.room))
+				must(t, p.goLive(l.room))
 				return p
 			},
 			"read by its owner, and again with its store": func(t *testing.T, l *owner) *Partition {

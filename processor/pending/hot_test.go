@@ -50,7 +50,7 @@ func TestMuchOfOneTargetHidesNothing(t *testing.T) {
 				var err error
 				p, err = l.assign(p.committed, 0, orders+bills, orders+bills)
 				must(t, err)
-				must(t, p.GoLive(l.room))
+				must(t, p.goLive(l.room))
 			}
 			for range 2 * orders / LoadRecords {
 				must(t, p.Load(at, l.room))

@@ -49,7 +49,7 @@ func TestDeliveredIDLeavesTheStore(t *testing.T) {
 	p, err := l.assign(p.committed, 0, 2, 2)
 	must(t, err)
 	l.read(t, p, testNow, near, far)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	part := p.Take(ms(farMs), nil, 100, anyBytes)
 	equals(t, "delivered", part.offsets(), []int64{0, 1})
 	equal(t, "found before it is delivered", found(t, p.store, "a"), 1)
@@ -97,7 +97,7 @@ func TestReplayOfManyWithOneID(t *testing.T) {
 			t.Errorf("due +%d: %d things to drop", due, n)
 		}
 		must(t, p.Sync())
-		must(t, p.GoLive(l.room))
+		must(t, p.goLive(l.room))
 		if got := pendingOf(t, p); got != fmt.Sprintf("[%d]", many-1) {
 			t.Errorf("due +%d: pending is %.100s, want the last", due, got)
 		}
@@ -143,7 +143,7 @@ func TestConfirmedUnderAnotherConfiguration(t *testing.T) {
 		must(t, err)
 		l.read(t, p, testNow, withHeader(req(0, ms(500), "orders"), topics.HeaderID, "b"),
 			withHeader(req(1, ms(50), "orders"), topics.HeaderID, "b"), withHeader(req(2, ms(600), "orders"), topics.HeaderID, "b"), confirmed)
-		must(t, p.GoLive(l.room))
+		must(t, p.goLive(l.room))
 		must(t, p.Load(testNow, l.room))
 		equal(t, "pending of one id", len(p.ids.find([]byte("b"))), 1)
 	}

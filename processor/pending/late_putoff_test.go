@@ -20,7 +20,7 @@ func TestDueRetryBesideWhatIsPutOff(t *testing.T) {
 	l.route = mustRoute(route)
 	p, err := l.assign(checkpointAt(1, 1, state.Key{Due: testNow - 1, Seq: 0}), 0, 1, 1)
 	must(t, err)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	hs, _ := topics.AppendRetry(nil, nil, testMark, topics.Retry{Due: testNow, Origin: topics.Origin{Offset: 0, Timestamp: testNow - 1000, Due: testNow}}, nil)
 	l.read(t, p, testNow, &kgo.Record{Offset: 1, Timestamp: time.UnixMilli(testNow - 1000), Headers: hs})
 	for offset := int64(2); offset < 102; offset++ {

@@ -277,7 +277,7 @@ func (v *life) readUpTo(end int64) {
 
 func (v *life) live() {
 	v.readUpTo(v.until)
-	v.must(v.p.GoLive(v.room()))
+	v.must(v.p.goLive(v.room()))
 }
 
 // load brings what is due soon into memory.

@@ -42,7 +42,7 @@ func TestRemembersWhatWasGivenUp(t *testing.T) {
 				p, err := l.assign(state.Checkpoint{Offset: 1, LowWater: 1, GivenUp: 1, Watermark: state.Key{Due: ms(1000)}, Appended: true}, 1, end, end)
 				must(t, err)
 				l.read(t, p, ms(1000), append(test.log, first)...)
-				must(t, p.GoLive(l.room))
+				must(t, p.goLive(l.room))
 				must(t, p.Load(ms(1000), l.room))
 				must(t, Check(p))
 				pt := p.Take(ms(1000), nil, 100, anyBytes)

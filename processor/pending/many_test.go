@@ -122,7 +122,7 @@ func decidingBesideLost(t *testing.T, many int64) time.Duration {
 		must(t, err)
 	}
 	must(t, p.Sync())
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	began := cpuTime(t)
 	must(t, p.Load(testNow, l.room))
 	took := cpuTime(t) - began
@@ -147,7 +147,7 @@ func TestManyIDsAfterSomethingWasGivenUp(t *testing.T) {
 	}
 	equal(t, "open questions", len(p.questions), mostIDsLost)
 	must(t, p.Sync())
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	must(t, p.Load(testNow, l.room))
 	equal(t, "pending", p.ledger.Waiting(), many)
 }

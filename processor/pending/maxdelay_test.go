@@ -37,7 +37,7 @@ func TestWhatARouteDelaysIsNotTooFarAhead(t *testing.T) {
 		}
 		p, err := l.assign(at, 0, 1, 1)
 		must(t, err)
-		must(t, p.GoLive(l.room))
+		must(t, p.goLive(l.room))
 		l.read(t, p, testNow, &kgo.Record{Timestamp: time.UnixMilli(c.written), Attrs: kgo.NewRecordAttrs(kgo.RecordAttrsOpts{TimestampType: 1})})
 		if pt := p.Take(testNow, nil, 10, anyBytes); pt != nil {
 			t.Errorf("%s: %v", c.what, pt.Items[0].Refusal)
@@ -58,7 +58,7 @@ func TestTooFarAheadOfWhenItWasWritten(t *testing.T) {
 		l.route = mustRoute(route)
 		p, err := l.assign(checkpointAt(0, 0, state.Key{}), 0, 1, 1)
 		must(t, err)
-		must(t, p.GoLive(l.room))
+		must(t, p.goLive(l.room))
 		l.read(t, p, testNow, &kgo.Record{Timestamp: time.UnixMilli(testNow + c.ahead), Headers: []kgo.RecordHeader{{Key: topics.HeaderFor, Value: []byte("1h")}}})
 		pt := p.Take(testNow, nil, 10, anyBytes)
 		if refused := pt != nil && pt.Items[0].Refusal != nil && pt.Items[0].Refusal.Code == topics.CodeTooFarAhead; refused != c.refused {

@@ -40,7 +40,7 @@ func TestRetryIsReadByTheNamesOfItsRequest(t *testing.T) {
 		p, err := o.assign(at, 0, 4, 4)
 		must(t, err)
 		o.read(t, p, testNow, r)
-		must(t, p.GoLive(o.room))
+		must(t, p.goLive(o.room))
 		must(t, p.Load(testNow, o.room))
 		pt := p.Take(ms(10), nil, 10, 1<<20)
 		it := &pt.Items[len(pt.Items)-1] // before it, what tells that it was carried

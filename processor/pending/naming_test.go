@@ -81,7 +81,7 @@ func TestManyNamings(t *testing.T) {
 			}
 		}
 		must(t, again.Sync())
-		must(t, again.GoLive(l.room))
+		must(t, again.goLive(l.room))
 		if after := pendingOf(t, again); after != before {
 			t.Fatalf("seed %d: pending was %s, and in a replay it is %s", seed, before, after)
 		}

@@ -118,7 +118,7 @@ func (l *owner) live(t testing.TB) *Partition {
 	t.Helper()
 	p, err := l.assign(state.Checkpoint{Offset: -1}, 0, 0, 0)
 	must(t, err)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	return p
 }
 
@@ -224,5 +224,14 @@ func equals[T comparable](t *testing.T, what string, got, want []T) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%s are %v, want %v", what, got, want)
+	}
+}
+
+// goLive takes all steps at the end of a catch-up.
+func (w *window) goLive(room Room) error {
+	for {
+		if live, err := w.Enliven(room); live || err != nil {
+			return err
+		}
 	}
 }

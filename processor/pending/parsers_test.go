@@ -97,7 +97,7 @@ func TestReplayUnderOtherSources(t *testing.T) {
 	p, err := l.assign(p.Marks().Committed, 0, 1, 1)
 	must(t, err)
 	l.read(t, p, testNow, rec)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	equal(t, "pending after a replay", p.Pending(), 1)
 	rec.Offset = 1
 	l.read(t, p, testNow, rec)

@@ -66,7 +66,7 @@ func TestSplitKeepsParsers(t *testing.T) {
 		return r
 	}
 	l.read(t, p, testNow, fixed(0, 0), fixed(1, -1), req(2, testNow, "orders"))
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	whole := p.Take(testNow+1000, nil, 100, anyBytes)
 	equals(t, "records", whole.offsets(), []int64{2, 1, 0})
 	equals(t, "parsers of the whole", whole.To.Parsers, []state.ParserEpoch{{From: 2, Spec: "p1"}})
@@ -233,7 +233,7 @@ func TestSplitSaysWhatWasGivenUp(t *testing.T) {
 				l.read(t, p, testNow, r)
 			}
 		}
-		must(t, p.GoLive(l.room))
+		must(t, p.goLive(l.room))
 		must(t, p.Load(testNow, l.room))
 		return p
 	}
@@ -274,7 +274,7 @@ func TestPartKnowsWhenARefusedOneWasDue(t *testing.T) {
 		l.route = mustRoute(c.route)
 		p, err := l.assign(checkpointAt(2, 2, w, state.ParserEpoch{Spec: l.route.Spec()}), 0, 2, 2)
 		must(t, err)
-		must(t, p.GoLive(l.room))
+		must(t, p.goLive(l.room))
 		r := req(2, ms(5), "elsewhere")
 		if r.Attrs = c.attrs; c.route.Retry != nil {
 			r.Headers = r.Headers[1:]

@@ -125,7 +125,7 @@ func TestClockBehindW(t *testing.T) {
 	}
 	behind := testNow - 1000
 	l.read(t, p, behind, req(1, testNow-10, "orders"), req(2, testNow, "orders"), req(3, testNow+1, "orders"))
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	due, ok := p.Next()
 	if !ok || due > testNow {
 		t.Errorf("the lane sleeps until %d", due-testNow)
@@ -146,7 +146,7 @@ func TestWatermarkAhead(t *testing.T) {
 	}
 	p.limit = testNow + 1000
 	l.read(t, p, testNow, req(1, testNow-10, "orders"), req(2, testNow+5, "orders"), req(3, testNow, "orders"), req(4, testNow+90_000, "orders"))
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	pt := p.Take(testNow, nil, 10, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{1})
 	equal(t, "W", pt.To.Watermark, w)

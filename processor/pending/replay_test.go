@@ -285,7 +285,7 @@ func (r *replaying) goLive(p *Partition, room Room) {
 		must(r.T, err)
 	}
 	must(r.T, p.Sync())
-	must(r.T, p.GoLive(room))
+	must(r.T, p.goLive(room))
 	must(r.T, p.Load(r.now, room))
 	must(r.T, Check(p))
 }

@@ -74,11 +74,11 @@ func (s *script) do(d *datadriven.TestData) string {
 	case "accept":
 		return s.accept(d, now)
 	case "live":
-		must(s.T, s.p.GoLive(s.l.room))
+		must(s.T, s.p.goLive(s.l.room))
 		return s.show()
 	case "catch-up":
 		s.catchUp(now)
-		must(s.T, s.p.GoLive(s.l.room))
+		must(s.T, s.p.goLive(s.l.room))
 		return s.show()
 	case "flush":
 		must(s.T, s.p.Flush())

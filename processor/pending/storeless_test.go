@@ -80,7 +80,7 @@ func TestStorelessSplitsAnInstant(t *testing.T) {
 	if n == 0 || n == 300 || p.horizon != (state.Key{Due: ms(5000), Seq: n - 1}) {
 		t.Errorf("%d are in memory, and the horizon is %v", n, p.horizon)
 	}
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	pt := p.Take(ms(5000), nil, 1000, anyBytes)
 	equal(t, "W", pt.To.Watermark, p.horizon)
 	equal(t, "records", int64(len(pt.Items)), n)
@@ -113,7 +113,7 @@ func TestDroppedIsForgotten(t *testing.T) {
 	}
 	l.read(t, p, testNow, req(0, ms(5000), "orders"), req(1, ms(5000), "orders"), req(2, ms(5000), "orders"), resolve(3, 0))
 	equal(t, "kept in the catch-up", len(p.dropped), 1)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	must(t, p.Load(testNow, l.room))
 	equal(t, "kept when it is live", len(p.dropped), 0)
 	l.read(t, p, testNow, resolve(4, 1))

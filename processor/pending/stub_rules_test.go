@@ -49,7 +49,7 @@ func (l *owner) crashed(t *testing.T, c state.Checkpoint, log ...*kgo.Record) *P
 		must(t, err)
 	}
 	must(t, p.Sync())
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	must(t, p.Load(testNow, l.room))
 	return p
 }
@@ -163,7 +163,7 @@ func TestStubLeftElsewhereKnowsWhenItWasWritten(t *testing.T) {
 	c.Watermark = state.Key{Due: ms(farMs), Seq: 0} // delivered elsewhere
 	p, err := l.assign(c, 0, 1, 1)
 	must(t, err)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	equal(t, "remembered", p.Figures(ms(farMs)).Remembered, 1)
 	forward := &kgo.Record{Offset: 1, Timestamp: time.UnixMilli(ms(farMs))}
 	forward.Headers, _ = topics.AppendForward(nil, cancelling(1, "a").Headers, testMark, 7, 70, testNow-1, nil)
@@ -276,7 +276,7 @@ func TestForgottenElsewhereLeavesTheStore(t *testing.T) {
 	c.LowWater = 9
 	p, err := l.assign(c, 0, 10, 10)
 	must(t, err)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	must(t, p.Load(ms(6000), l.room))
 	l.happened(p.Take(ms(6000), nil, 100, anyBytes))
 	equal(t, "remembered", p.Figures(ms(6000)).Remembered, 0)
@@ -305,7 +305,7 @@ func TestCancelForgetsWhatACopyRemembers(t *testing.T) {
 		p, err := l.assign(c, 5, 8, 8)
 		must(t, err)
 		l.read(t, p, testNow, log...)
-		must(t, p.GoLive(l.room))
+		must(t, p.goLive(l.room))
 		must(t, p.Load(testNow, l.room))
 		must(t, Check(p))
 		return p

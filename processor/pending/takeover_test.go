@@ -71,7 +71,7 @@ func TestFirstReadAfterATakeOverIsRefused(t *testing.T) {
 		_, err := p.Accept(again, ms(farMs)) // as a lane has it: the store is synced when a fetch was taken in
 		must(t, err)
 		must(t, p.Sync())
-		must(t, p.GoLive(l.room))
+		must(t, p.goLive(l.room))
 		must(t, p.Load(ms(farMs), l.room))
 		f := p.Figures(ms(farMs))
 		equal(t, "remembered", f.Remembered, 1)
@@ -116,7 +116,7 @@ func TestCancelledUnderAnotherJitterStaysSo(t *testing.T) {
 	p, err := o.assign(checkpointAt(1, 0, state.Key{}, state.ParserEpoch{Spec: with}), 0, 3, 3)
 	must(t, err)
 	o.read(t, p, testNow, log...)
-	must(t, p.GoLive(o.room))
+	must(t, p.goLive(o.room))
 	must(t, p.Load(testNow, o.room))
 	o.happened(p.Take(testNow, nil, 100, anyBytes))
 	o.happened(p.Checkpoint())
@@ -128,7 +128,7 @@ func TestCancelledUnderAnotherJitterStaysSo(t *testing.T) {
 	followOn(t, f, c, log)
 	equal(t, "pending of the standby", f.Pending(), 1)
 	p = l.handedOver(t, f, c)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	must(t, p.Load(ms(farMs+1000), l.room))
 	equals(t, "delivered by it", p.Take(ms(farMs+1000), nil, 100, anyBytes).offsets(), []int64{2})
 }
@@ -173,7 +173,7 @@ func TestDeliveredUnderAnotherJitterStaysSo(t *testing.T) {
 	equal(t, "read again", jumped, false)
 	equal(t, "pending of the standby", f.Pending(), 1)
 	p := l.handedOver(t, f, c)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	must(t, p.Load(ms(4*3600_000), l.room))
 	equals(t, "delivered by it", p.Take(ms(4*3600_000), nil, 100, anyBytes).offsets(), []int64{2})
 }
@@ -211,7 +211,7 @@ func TestFollowerKeepsWhatWasCarried(t *testing.T) {
 	}
 	followOn(t, f, c, nil)
 	p := l.handedOver(t, f, c)
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	equal(t, "pending", p.Pending(), 2)
 	equal(t, "low water", p.order.low(5), 3)
 	must(t, p.Load(ms(2*farMs), l.room))

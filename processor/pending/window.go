@@ -181,8 +181,8 @@ func bring(w *window, k state.Key, run []byte) ref {
 	return r
 }
 
-// spillBytes is how much goes to the store in one batch, which is in memory as often as three times.
-const spillBytes = 256 << 10
+// batchBytes is how much of what is spilled goes to the store in one batch, which is in memory as often as three times.
+const batchBytes = 256 << 10
 
 // spillSome puts records into the store that are due at or after dueMillis and are in memory only, where they stay: about so many bytes of them. It
 // reports whether that was the last of them, and they may all be let go.
@@ -198,7 +198,7 @@ func (w *window) spillSome(dueMillis, bytes int64) (all bool, err error) {
 			return e.Ref, false
 		}
 		w.ledger.Stored(counted(keyOfEntry(e), run).Offset)
-		if batch += int64(len(run)); batch > spillBytes {
+		if batch += int64(len(run)); batch > batchBytes {
 			bytes, batch = bytes-batch, 0
 			err = w.commit()
 		}
@@ -241,7 +241,7 @@ func (w *window) spillFrom(dueMillis int64) error {
 			spilled += len(run)
 		}
 		evict(w, e)
-		if spilled > spillBytes && err == nil {
+		if spilled > batchBytes && err == nil {
 			err, spilled = w.commit(), 0
 		}
 	})

@@ -78,7 +78,7 @@ func TestGoLiveTakesItsShare(t *testing.T) {
 	p.horizon.Due = ms(farMs + 2000) // as if much time had passed: what was far is near
 	p.Pass(n, 0)
 	l.room.Budget, l.room.Share, l.room.Used = 32<<20, 2<<20, 0
-	must(t, p.GoLive(l.room))
+	must(t, p.goLive(l.room))
 	if held := p.Memory(); held > l.room.Share {
 		t.Errorf("%d bytes are in memory, of %d", held, l.room.Share)
 	}

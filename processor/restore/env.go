@@ -55,13 +55,13 @@ type Env struct {
 
 // These errors stop a partition until a person has decided.
 var (
-	ErrForeignCheckpoint = errors.New("processor: the committed offset has no checkpoint of ours")
-	ErrOtherIdentity     = errors.New("processor: the checkpoint says another group.identity")
-	ErrBeyondLog         = errors.New("processor: the checkpoint lies above the end of the log")
+	ErrForeignCheckpoint = errors.New("restore: the committed offset has no checkpoint of ours")
+	ErrOtherIdentity     = errors.New("restore: the checkpoint says another group.identity")
+	ErrBeyondLog         = errors.New("restore: the checkpoint lies above the end of the log")
 )
 
 // ErrHangingTransaction is what a restore waits for that neither fencing nor its timeout ends.
-var ErrHangingTransaction = errors.New("processor: a transaction hangs on the brokers and holds the checkpoint")
+var ErrHangingTransaction = errors.New("restore: a transaction hangs on the brokers and holds the checkpoint")
 
 // identity is the name by which the group knows what it has written into topics for itself.
 func (e *Env) identity() string { return cmp.Or(e.Identity, e.Group) }

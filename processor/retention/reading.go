@@ -80,7 +80,7 @@ func (g *carriage) fetch(ctx context.Context, leader *kgo.Broker, wanted []int64
 }
 
 // errNothingThere is that a leader sends nothing where something was committed.
-var errNothingThere = errors.New("processor: the leader sends nothing")
+var errNothingThere = errors.New("retention: the leader sends nothing")
 
 // bytesFor is how many bytes of a log may have the first of some offsets, and those that lie near: what lies between two is worth as much as a request.
 func (g *carriage) bytesFor(wanted []int64) int32 {

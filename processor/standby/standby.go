@@ -68,12 +68,12 @@ func (s *standby) refused(why error, lasting time.Duration) error {
 	if !kafka.IsRefusedFetch(why) {
 		return why
 	}
-	s.unread.Refused(s.Reader, s.TP, why)
-	if s.unread.Gone() {
+	gone, news := s.unread.Hear(s.Reader, s.TP, why, lasting)
+	if gone {
 		return why
 	}
-	if why := s.unread.News(lasting); why != nil {
-		s.Log.Warn("standby cannot read its partition; trying again", "error", why)
+	if news != nil {
+		s.Log.Warn("standby cannot read its partition; trying again", "error", news)
 	}
 	return nil
 }

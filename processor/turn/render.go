@@ -143,7 +143,7 @@ func (r *Renderer) item(ctx context.Context, pt *Part, it *pending.Item, now int
 	}
 	it.Dead = false
 	if err := rec.Decode(it.Run); err != nil {
-		panic("processor: BUG: " + err.Error()) // written by this process, or checked when it was loaded
+		panic("turn: BUG: " + err.Error()) // written by this process, or checked when it was loaded
 	}
 	switch {
 	case it.Effect == pending.EffectStale:

@@ -28,7 +28,7 @@ type setting struct {
 	partitions   int32             // of the delay topic; 4
 	targets      int               // 1
 	delayConfig  map[string]string // of the delay topic
-	topic        string            // the delay topic of another stage, which this one reads, too
+	topic        string            // the delay topic of another tenant, which this one reads, too
 	groups       bool              // several groups deliver what is requested: requests name no target, and the route of each group has one
 	delayNodes   []int32           // the node that each partition of the delay topic is on, alone
 	targetConfig map[string]string // of each target
@@ -39,8 +39,8 @@ type setting struct {
 	seed         uint64
 }
 
-// stage is what one test plays on: its own topics and group on a cluster, and a watch that judges everything in them.
-type stage struct {
+// tenant is what one test has on a cluster: its own topics and group, and a watch that judges everything in them.
+type tenant struct {
 	t       *testing.T
 	cluster *brokers.Cluster
 	client  *kgo.Client
@@ -67,7 +67,7 @@ const (
 // emitAll lets delivered records say when they were handed to the producer, too.
 func emitAll(r *topics.Route) { r.Emit = topics.EmitAll }
 
-func newStage(t *testing.T, c *brokers.Cluster, set setting) *stage {
+func newTenant(t *testing.T, c *brokers.Cluster, set setting) *tenant {
 	t.Helper()
 	client, err := kgo.NewClient(c.Opts(brokers.Plain)...)
 	if err != nil {
@@ -75,7 +75,7 @@ func newStage(t *testing.T, c *brokers.Cluster, set setting) *stage {
 	}
 	t.Cleanup(client.Close)
 	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-") + "-" + rand.Text()[:6])
-	s := &stage{t: t, cluster: c, client: client, admin: kadm.NewClient(client), name: name, log: newJournal(t), dir: t.TempDir(), seed: set.seed, patience: patience}
+	s := &tenant{t: t, cluster: c, client: client, admin: kadm.NewClient(client), name: name, log: newJournal(t), dir: t.TempDir(), seed: set.seed, patience: patience}
 	s.route = topics.Route{Topic: cmp.Or(set.topic, name), DeadLetter: name + ".dead", Allow: []string{name + ".target-*"}, MaxDelay: maxDelay}
 	for i := range max(set.targets, 1) {
 		s.targets = append(s.targets, fmt.Sprintf("%s.target-%d", name, i))
@@ -106,7 +106,7 @@ func newStage(t *testing.T, c *brokers.Cluster, set setting) *stage {
 	return s
 }
 
-func (s *stage) startWatch(set setting) {
+func (s *tenant) startWatch(set setting) {
 	s.t.Helper()
 	config := check.Config{Routes: []check.Route{{
 		Topic: s.route.Topic, Target: s.route.Target, Delay: s.route.Delay, Allow: s.route.Allow,
@@ -136,10 +136,10 @@ func (s *stage) startWatch(set setting) {
 	})
 }
 
-func (s *stage) opts() []kgo.Opt { return s.cluster.Opts(brokers.Plain) }
+func (s *tenant) opts() []kgo.Opt { return s.cluster.Opts(brokers.Plain) }
 
 // create makes topics. Delay topics must not lose what is pending, so none of them has a retention.
-func (s *stage) create(partitions int32, config map[string]string, names ...string) {
+func (s *tenant) create(partitions int32, config map[string]string, names ...string) {
 	s.t.Helper()
 	forever := "-1"
 	configs := map[string]*string{"retention.ms": &forever}
@@ -158,7 +158,7 @@ func (s *stage) create(partitions int32, config map[string]string, names ...stri
 }
 
 // addPartitions adds partitions to the delay topic.
-func (s *stage) addPartitions(n int) {
+func (s *tenant) addPartitions(n int) {
 	s.t.Helper()
 	added, err := s.admin.CreatePartitions(s.t.Context(), n, s.route.Topic)
 	if err == nil {
@@ -169,12 +169,12 @@ func (s *stage) addPartitions(n int) {
 	}
 }
 
-func (s *stage) topics() []string {
+func (s *tenant) topics() []string {
 	return append([]string{s.route.Topic, s.route.DeadLetter}, s.targets...)
 }
 
 // leave removes the topics from brokers that outlive the test.
-func (s *stage) leave() {
+func (s *tenant) leave() {
 	if s.cluster.Provider() != brokers.External {
 		return
 	}
@@ -186,8 +186,8 @@ func (s *stage) leave() {
 }
 
 // load writes requests as several crowds at the same time, and returns when all are acknowledged. Topics, targets and the seed are
-// the stage's unless set.
-func (s *stage) load(crowds ...load.Config) load.Totals {
+// the tenant's unless set.
+func (s *tenant) load(crowds ...load.Config) load.Totals {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience)
 	defer cancel()
@@ -221,7 +221,7 @@ func sum(totals []load.Totals) load.Totals {
 	return all
 }
 
-func (s *stage) loadConfig(c load.Config) load.Config {
+func (s *tenant) loadConfig(c load.Config) load.Config {
 	c.Seed = s.seed + s.loads.Add(1)
 	c.Topics = []string{s.route.Topic}
 	if c.Targets == nil && s.route.Target == "" {
@@ -237,7 +237,7 @@ func (s *stage) loadConfig(c load.Config) load.Config {
 }
 
 // arrive waits until every request that was written has arrived.
-func (s *stage) arrive() {
+func (s *tenant) arrive() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience)
 	defer cancel()
@@ -249,7 +249,7 @@ func (s *stage) arrive() {
 }
 
 // awaitDelivered waits until so many more records have been delivered.
-func (s *stage) awaitDelivered(more int64) {
+func (s *tenant) awaitDelivered(more int64) {
 	s.t.Helper()
 	before := s.watch.Counts().Delivered
 	eventually(s.t, func() string {
@@ -261,7 +261,7 @@ func (s *stage) awaitDelivered(more int64) {
 }
 
 // judge gives the verdict over all that was written and has arrived. Processors have been stopped.
-func (s *stage) judge() *check.Report {
+func (s *tenant) judge() *check.Report {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience)
 	defer cancel()

@@ -16,9 +16,9 @@ import (
 	"github.com/duewheel/duewheel/bench/check"
 )
 
-// stage is a fake cluster, and a processor that keeps its promises as long as it is not told otherwise: it writes what a group would have
+// fakeGroup is a fake cluster, and a processor that keeps its promises as long as it is not told otherwise: it writes what a group would have
 // written in the last hour.
-type stage struct {
+type fakeGroup struct {
 	*testing.T
 	fake   *kfake.Cluster
 	addr   kgo.Opt
@@ -30,14 +30,14 @@ type stage struct {
 
 const group = "duewheel"
 
-func newStage(t *testing.T) *stage {
+func newFakeGroup(t *testing.T) *fakeGroup {
 	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "delays", "reminders", "orders", "bills.de", "delays.dead", "reminders.dead", "unrelated"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(fake.Close)
-	s := &stage{T: t, fake: fake, addr: kgo.SeedBrokers(fake.ListenAddrs()...), began: time.Now().Add(-time.Hour).Truncate(time.Millisecond)}
+	s := &fakeGroup{T: t, fake: fake, addr: kgo.SeedBrokers(fake.ListenAddrs()...), began: time.Now().Add(-time.Hour).Truncate(time.Millisecond)}
 	s.cl = s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	s.adm = kadm.NewClient(s.cl)
 	s.config = Config{Group: group, Patience: time.Second, Routes: []check.Route{
@@ -47,7 +47,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-func (s *stage) client(opts ...kgo.Opt) *kgo.Client {
+func (s *fakeGroup) client(opts ...kgo.Opt) *kgo.Client {
 	s.Helper()
 	cl, err := kgo.NewClient(append(opts, s.addr)...)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *stage) client(opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-func (s *stage) write(r *kgo.Record) *kgo.Record {
+func (s *fakeGroup) write(r *kgo.Record) *kgo.Record {
 	s.Helper()
 	if err := s.cl.ProduceSync(s.Context(), r).FirstErr(); err != nil {
 		s.Fatal(err)
@@ -66,12 +66,12 @@ func (s *stage) write(r *kgo.Record) *kgo.Record {
 }
 
 // abort writes one in a transaction that is aborted.
-func (s *stage) abort(r *kgo.Record) *kgo.Record {
+func (s *fakeGroup) abort(r *kgo.Record) *kgo.Record {
 	s.Helper()
 	return s.transact(r, kgo.TryAbort)
 }
 
-func (s *stage) transact(r *kgo.Record, end kgo.TransactionEndTry) *kgo.Record {
+func (s *fakeGroup) transact(r *kgo.Record, end kgo.TransactionEndTry) *kgo.Record {
 	s.Helper()
 	cl := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(s.Name()))
 	if err := cl.BeginTransaction(); err != nil {
@@ -87,7 +87,7 @@ func (s *stage) transact(r *kgo.Record, end kgo.TransactionEndTry) *kgo.Record {
 }
 
 // at is so many minutes after the beginning.
-func (s *stage) at(minutes float64) time.Time {
+func (s *fakeGroup) at(minutes float64) time.Time {
 	return s.began.Add(time.Duration(minutes * float64(time.Minute)))
 }
 
@@ -102,19 +102,19 @@ func headers(all ...string) (list []kgo.RecordHeader) {
 }
 
 // request writes one to delays/0 at some minute.
-func (s *stage) request(minute float64, more ...string) *kgo.Record {
+func (s *fakeGroup) request(minute float64, more ...string) *kgo.Record {
 	s.Helper()
 	return s.write(&kgo.Record{Topic: "delays", Key: []byte("k"), Value: []byte("v"), Timestamp: s.at(minute), Headers: headers(more...)})
 }
 
 // ask writes one that is due at some minute in orders.
-func (s *stage) ask(minute, due float64, more ...string) *kgo.Record {
+func (s *fakeGroup) ask(minute, due float64, more ...string) *kgo.Record {
 	s.Helper()
 	return s.request(minute, append([]string{"trace=1", "delay-until=" + millis(s.at(due)), "delay-target-topic=orders"}, more...)...)
 }
 
 // delivered is what becomes of a request, 5 ms late.
-func (s *stage) delivered(q *kgo.Record, due float64) *kgo.Record {
+func (s *fakeGroup) delivered(q *kgo.Record, due float64) *kgo.Record {
 	r := &kgo.Record{Topic: "orders", Partition: 1, Key: q.Key, Value: q.Value, Timestamp: s.at(due).Add(5 * time.Millisecond)}
 	for _, h := range q.Headers {
 		if !strings.HasPrefix(h.Key, "delay-") {
@@ -127,7 +127,7 @@ func (s *stage) delivered(q *kgo.Record, due float64) *kgo.Record {
 }
 
 // condemned is the dead letter of a request.
-func (s *stage) condemned(q *kgo.Record, code string) *kgo.Record {
+func (s *fakeGroup) condemned(q *kgo.Record, code string) *kgo.Record {
 	return &kgo.Record{Topic: q.Topic + ".dead", Key: q.Key, Value: q.Value, Timestamp: q.Timestamp.Add(time.Second), Headers: slices.Concat(q.Headers, headers(
 		"__delay.errors.topic="+q.Topic, fmt.Sprint("__delay.errors.partition=", q.Partition), fmt.Sprint("__delay.errors.offset=", q.Offset),
 		"__delay.errors.timestamp="+millis(q.Timestamp), "__delay.errors.stage="+stageOf(code), "__delay.errors.code="+code, "__delay.errors.message=why"))}
@@ -147,20 +147,20 @@ func stageOf(code string) string {
 }
 
 // carryOn writes a request once more, to be tried again at some minute.
-func (s *stage) carryOn(q *kgo.Record, due, next float64) *kgo.Record {
+func (s *fakeGroup) carryOn(q *kgo.Record, due, next float64) *kgo.Record {
 	s.Helper()
 	return s.tryAgain(q, due, due, 1, next)
 }
 
 // tryAgain writes a request once more, at some minute: when it was due first, how often it was tried, and when it is due now.
-func (s *stage) tryAgain(q *kgo.Record, at, first float64, tried int64, next float64) *kgo.Record {
+func (s *fakeGroup) tryAgain(q *kgo.Record, at, first float64, tried int64, next float64) *kgo.Record {
 	s.Helper()
 	return s.write(&kgo.Record{Topic: q.Topic, Partition: q.Partition, Key: q.Key, Value: q.Value, Timestamp: s.at(at), Headers: slices.Concat(q.Headers, headers(
 		s.mark(q, "delay-retry", q.Offset, q.Timestamp.UnixMilli(), s.at(first).UnixMilli(), tried, s.at(next).UnixMilli())))})
 }
 
 // mark is a header that a replica writes for itself, into the partition of a record.
-func (s *stage) mark(q *kgo.Record, name string, numbers ...int64) string {
+func (s *fakeGroup) mark(q *kgo.Record, name string, numbers ...int64) string {
 	s.Helper()
 	details, err := s.adm.ListTopics(s.Context(), q.Topic)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *stage) mark(q *kgo.Record, name string, numbers ...int64) string {
 }
 
 // resolve commits a checkpoint: all below an offset is accepted, and what is due up to a minute resolved.
-func (s *stage) resolve(topic string, partition int32, offset int64, minute float64, low int64) {
+func (s *fakeGroup) resolve(topic string, partition int32, offset int64, minute float64, low int64) {
 	s.Helper()
 	details, err := s.adm.ListTopics(s.Context(), topic)
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *stage) resolve(topic string, partition int32, offset int64, minute floa
 	}
 }
 
-func (s *stage) verifier() *Verifier {
+func (s *fakeGroup) verifier() *Verifier {
 	s.Helper()
 	v, err := New(s.config, s.addr)
 	if err != nil {
@@ -200,7 +200,7 @@ func (s *stage) verifier() *Verifier {
 	return v
 }
 
-func (s *stage) pass(v *Verifier) *Report {
+func (s *fakeGroup) pass(v *Verifier) *Report {
 	s.Helper()
 	r, err := v.Pass(s.Context())
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *stage) pass(v *Verifier) *Report {
 }
 
 // expect looks for the faults of each kind and no other.
-func (s *stage) expect(r *Report, want map[string]int64, says string) {
+func (s *fakeGroup) expect(r *Report, want map[string]int64, says string) {
 	s.Helper()
 	got := make(map[string]int64)
 	for _, f := range r.Faults {
