@@ -48,7 +48,7 @@ func (cs *copies) part(ps []*partition, now int64, full bool) *turn.Part {
 		x.waited = true
 		return nil
 	}
-	c, carrying := &turn.Copies{Of: x.Excerpt}, pending.Carrying{Partition: p.Partition}
+	c, carrying := &turn.Copies{Owner: x.Excerpt}, pending.Carrying{Partition: p.Partition}
 	for _, r := range x.Records {
 		if len(c.List) >= min(x.Most, cs.selection.batch.records) || c.Done.Bytes >= min(int64(x.MostBytes), cs.selection.batch.bytes) {
 			break
@@ -60,7 +60,7 @@ func (cs *copies) part(ps []*partition, now int64, full bool) *turn.Part {
 		}
 	}
 	if len(c.List) == 0 {
-		cs.answer(x.Excerpt, c.Done)
+		cs.answer(x.Excerpt, copied(c.Done))
 		return nil
 	}
 	pt := p.part(carrying.Take(c.Made()))
@@ -107,6 +107,14 @@ func (cs *copies) answer(x *retention.Excerpt, what retention.Copied) {
 	x.Answer <- what
 }
 
+// excerptOf is the excerpt that copies were made of.
+func excerptOf(c *turn.Copies) *retention.Excerpt { return c.Owner.(*retention.Excerpt) }
+
+// copied is what the carrier is told of copies that were made.
+func copied(d turn.Copied) retention.Copied {
+	return retention.Copied{Read: d.Read, Copies: d.Copies, Bytes: d.Bytes, Unfit: d.Unfit}
+}
+
 // conclude takes in what became of the copies of a turn.
 func (cs *copies) conclude(t *turn.Turn) {
 	for _, pt := range t.Parts {
@@ -127,7 +135,7 @@ func (cs *copies) conclude(t *turn.Turn) {
 			carrying.Done(0)
 		}
 		if happened {
-			cs.answer(c.Of, c.Done)
+			cs.answer(excerptOf(c), copied(c.Done))
 			continue
 		}
 		what := retention.Copied{Err: cmp.Or(t.Err, errNotNow)}
@@ -137,7 +145,7 @@ func (cs *copies) conclude(t *turn.Turn) {
 		if t.CopyRefused != nil {
 			what = retention.Copied{Err: t.CopyRefused, Refused: &c.List[0].From.Offset}
 		}
-		cs.answer(c.Of, what)
+		cs.answer(excerptOf(c), what)
 	}
 }
 

@@ -47,7 +47,22 @@ func TestFilesStandOnEachOther(t *testing.T) {
 	if len(floors) < 30 || floors["lane.go"] == 0 || floors["loop.go"] <= floors["lane.go"] || floors["owned.go"] >= floors["lane.go"] {
 		t.Errorf("the floors of files: %v", floors)
 	}
+	drawn := make([]string, slices.Max(slices.Collect(maps.Values(floors)))+1)
+	for _, file := range slices.Sorted(maps.Keys(floors)) {
+		line := &drawn[len(drawn)-1-floors[file]]
+		*line = strings.TrimSpace(*line + " " + file)
+	}
+	if len(drawn) > mostFloors {
+		t.Errorf("the files stand %d high, and more than %d is too much to climb", len(drawn), mostFloors)
+	}
+	design, err := os.ReadFile("../DESIGN.md")
+	if drawing := "\n\n    " + strings.Join(drawn, "\n    ") + "\n\n"; err != nil || !strings.Contains(string(design), drawing) {
+		t.Errorf("DESIGN.md does not draw the files of this package as they stand on each other: %s (%v)", drawing, err)
+	}
 }
+
+// mostFloors is how high the files stand. A file more that uses the topmost ones, or comes between, may rather go where it is used.
+const mostFloors = 15
 
 // usesOfFiles says for each file of this package in which others it uses what is declared there.
 func usesOfFiles(t *testing.T) map[string]map[string]bool {

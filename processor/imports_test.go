@@ -34,7 +34,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"processor/local":     "processor/kafka processor/pending processor/picture processor/wait state topics",
 		"processor/restore":   "processor/kafka processor/local processor/pending processor/picture processor/producer processor/wait state topics",
 		"processor/standby":   "processor/assignor processor/kafka processor/local processor/pending processor/picture processor/telling processor/wait state topics",
-		"processor/turn":      "processor/clock processor/kafka processor/pending processor/producer processor/retention processor/targets state topics",
+		"processor/turn":      "processor/clock processor/kafka processor/pending processor/producer processor/targets state topics",
 		"processor/ahead":     "processor/kafka processor/pending processor/wait state topics",
 		"processor":           "processor/assignor processor/clock processor/group processor/histogram processor/kafka processor/local processor/pending processor/picture processor/producer processor/restore processor/retention processor/setting processor/standby processor/targets processor/telling processor/turn processor/wait state topics",
 

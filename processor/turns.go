@@ -60,7 +60,7 @@ func (ts *turns) begin(ps []*partition, now int64, stay membership) {
 // gather takes what a turn delivers, and what it carries. Copies of which one may be refused go alone: nothing else is given up with them.
 func (ts *turns) gather(t *turn.Turn, ps []*partition, now int64) {
 	carries := ts.copies.part(ps, now, ts.full)
-	if carries == nil || !carries.Copies.Of.Suspect {
+	if carries == nil || !excerptOf(carries.Copies).Suspect {
 		t.Parts, t.Full = ts.selection.records(ps, now)
 		t.Narrows = ts.selection.search.narrowing
 	}

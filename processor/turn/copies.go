@@ -7,15 +7,22 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/pending"
-	"github.com/duewheel/duewheel/processor/retention"
 	"github.com/duewheel/duewheel/topics"
 )
 
 // Copies are what a part of a turn appends to the partition: it carries what they are copied from.
 type Copies struct {
-	Of   *retention.Excerpt
-	List []Original
-	Done retention.Copied
+	Owner any // who wants them made, and is told what became of that
+	List  []Original
+	Done  Copied
+}
+
+// Copied is what became of the records that were looked at for copies.
+type Copied struct {
+	Read   int // so many are done with
+	Copies int
+	Bytes  int64
+	Unfit  *int64 // the offset of one that the topic does not take with two headers more
 }
 
 // Original is a record that is carried.
