@@ -12,10 +12,14 @@ import (
 // each further one, Max at most, and each pause up to Jitter of it longer or shorter, so that what failed together does not come back
 // together. Times are whole milliseconds, Factor and Jitter whole thousandths.
 type Backoff struct {
-	Initial time.Duration
-	Factor  float64 // at least 1
-	Max     time.Duration
-	Jitter  float64 // 0 to 1
+	// Initial is how long a record waits after it has failed for the first time, counted from its arrival.
+	Initial time.Duration `key:"initial" default:"10s"`
+
+	// Max is the longest pause. Not above `max_delay`, and not with `factor: 1`.
+	Max time.Duration `key:"max" default:"1h"`
+
+	Factor float64 // at least 1
+	Jitter float64 // 0 to 1
 }
 
 // backoff is the same in whole numbers, so that every machine works out the same due time.

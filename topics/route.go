@@ -12,62 +12,75 @@ import (
 // Route is what the configuration says of one delay topic. NewRoutes checks it
 // and makes it ready; it does not change from then on, so many goroutines may
 // use it.
+//
+// What has a key is a setting of its own in a configuration file (package processor/setting tells of the tags); what has none follows from other words there.
+// Defaults are filled in by what reads the file: here a zero value means what is said beside its field, if that is something else.
 type Route struct {
-	// Topic is the delay topic.
-	Topic string
+	// Topic is the delay topic. Needed.
+	Topic string `key:"topic"`
 
-	// Target is where records go that name no target. "" means that each must.
-	Target string
+	// Target is where records go that name no target. Not with a topic as `retry.target`, which says it there.
+	Target string `key:"target"`
 
-	// Delay is the fixed delay of every record, counted from its timestamp.
-	// Zero means that each record has its own.
-	Delay time.Duration
+	// Allow lists the targets that a record may name in `delay-target-topic`: topics, in which `*` is any run of characters. A
+	// producer that may write the delay topic can have us write to all of these. Delay topics, dead letter topics and `__*` are never allowed:
+	// a pattern does not reach them, and naming one is an error.
+	Allow []string `key:"targets.allow" unset:"only the fixed target"`
 
-	// Jitter is added to every due time in part: a share that follows from the
-	// record's place, so that what is due at one instant is spread. Not together
-	// with Delay or Retry.
-	Jitter time.Duration
+	// Delay is a fixed delay for every record, counted from its timestamp; a timestamp ahead of the clock counts as the time at which
+	// the record was seen. When it is changed or removed, records that wait keep the one that they were written for. Together with
+	// `target` such a route needs no headers at all. Not above `max_delay`.
+	Delay time.Duration `key:"delay"`
 
-	// Allow lists the targets that a record may name: topics, in which * is any
-	// run of characters. Target is always allowed. A producer that may write the delay
-	// topic borrows our right to write every topic that this matches.
-	Allow []string
+	// MaxDelay is how far ahead records may ask to be due, without the `jitter` of the route. Others are dead-lettered: mostly it is a mistyped unit.
+	MaxDelay time.Duration `key:"max_delay" default:"366d"` // zero: no bound
 
-	// MaxDelay bounds how far ahead a record may ask to be due when it is accepted: Jitter comes to that. Where the route says how long
-	// records wait (Delay, Retry) they ask for nothing. Zero means no bound.
-	MaxDelay time.Duration
+	// DeadLetter is where records go that cannot be delivered. It cannot be a delay topic or a target; several routes may share one.
+	DeadLetter string `key:"dead_letter" unset:"the topic's name and .dead"` // "" is no topic
 
-	// DeadLetter is the topic for what cannot be delivered.
-	DeadLetter string
+	// Emit says which headers delivered records get. `source`: `delay-due` and `delay-source` (`topic/partition/offset` of the request).
+	// `all`: `delay-source-timestamp` and `delay-fired`, too. `none`, for sinks that cannot read plain text headers.
+	Emit Emit `key:"headers.emit" default:"source" words:"source all none"`
 
-	// Prefix begins the names of our headers, those of requests and those that delivered records get. "" is HeaderPrefix.
-	Prefix string
+	// Prefix begins the names of our headers in this topic, those of requests and those that delivered records get: small letters, digits, `-`, `_` and `.`,
+	// with one of the last three at its end. Names that begin with it and mean nothing are dead-lettered. `__delay.errors.*` and what duewheel writes into the delay topic for itself keep their names.
+	Prefix string `key:"headers.prefix" default:"delay-"` // "" is HeaderPrefix
 
-	// Aliases are the presets of headers of other tools that are understood, by name; "none" alone is none. Nil is what is usual for the route:
-	// plain, etf1, karafka and cloudevents where records say when they are due; with Retrying.FromHeaders connect-dlq, spring-dlt,
-	// streams-dlq and share-dlq; else none.
-	Aliases []string
+	// Aliases lists presets of headers of other tools that are understood, which docs/requests.md has: `plain`, `etf1`, `karafka`, `cloudevents`, `spring-retry` say when
+	// a record is due, and `connect-dlq`, `spring-dlt`, `streams-dlq`, `share-dlq` where it goes. `none` alone: none. A list takes the place of the usual one.
+	Aliases []string `key:"headers.aliases" unset:"plain, etf1, karafka and cloudevents; with retry.target from_headers connect-dlq, spring-dlt, streams-dlq and share-dlq; with delay none" empty:"none"` // nil: the usual ones
 
-	// Partitioner is how the partition of a delivered record is chosen that asks for none.
-	Partitioner Partitioner
+	// Partitioner says which partition of its target a delivered record gets that asks for none. `murmur2`: by key, as Java, kafkajs, kafka-python and franz-go choose. `crc32`:
+	// by key, as librdkafka does by default, so kcat and confluent-kafka. `source_partition`: the number of the partition in which the request was; what its target does not have is dead-lettered.
+	Partitioner Partitioner `key:"partitioner" default:"murmur2" words:"murmur2 crc32 source_partition"`
 
-	// Timestamp is which timestamp delivered records get.
-	Timestamp Timestamp
+	// Timestamp says which timestamp delivered records get, where the target's `message.timestamp.type` is CreateTime. `fired`: when it was delivered. `due`: when it was due. `original`: that of the request;
+	// a target whose `retention.ms` is shorter than the delay may delete such a record at once.
+	Timestamp Timestamp `key:"timestamp" default:"fired" words:"fired due original"`
 
-	// Emit is which headers of ours delivered records carry.
-	Emit Emit
+	// Jitter spreads what is due at one instant: up to so much is added to a due time, a share that follows from the record's partition and
+	// offset. A record is delivered that much later than it asked for, also one that asks for no delay (`duewheel deliver-now` goes around that). Handles have the due time that was asked for. Not with `delay` or `retry`, and not above `max_delay`.
+	Jitter time.Duration `key:"jitter" unset:"none"`
 
-	// Trim has what the topic does not need any more deleted. Nil: if the topic keeps everything otherwise (Keeping.All), and all groups that may read it can be seen.
-	Trim *bool
+	// Trim says whether duewheel deletes from the topic what it does not need any more, so that the log stays short. Not where another group reads the topic, nor, unless this is true, where not all groups can be seen (Describe on the cluster and on all groups). It takes the
+	// right to Delete the topic.
+	Trim *bool `key:"trim" unset:"true where retention.ms and retention.bytes of the topic are -1, as topics create makes it"`
 
-	// Carry has what is pending written again, to the end of its partition, before the log below it is deleted. Nil: true. Not together with Delay.
-	Carry *bool
+	// Carry says whether what is pending is written again, to the end of its partition, before the topic's retention deletes it, and where it keeps a trimmed log
+	// long. What it costs is in docs/sizing.md#carrying. `false`: the topic's `retention.ms` must be longer than any delay. Not with `delay`.
+	Carry *bool `key:"carry" unset:"true"`
 
-	// Weight is how much of a turn is the route's when records of other routes are due, too, beside the weights of those. Zero: 1. MostWeight at most.
-	Weight int
+	// Weight is how much of a turn the route gets when more is due than a turn takes, of other routes, too: one with 3 gets three times as much as one with 1.
+	// Its partitions share that equally. What a route does not need is left to the others. 1 to 1000.
+	Weight int `key:"weight" default:"1"` // zero: 1
 
-	// ExpireAfter is how long after it was due a record is dead-lettered instead of delivered. Zero: never.
-	ExpireAfter time.Duration
+	// ExpireAfter is how long after it was due, however long its delay was, a record is of no use: it is dead-lettered then instead of delivered. `delay-expires` says so
+	// of one record.
+	ExpireAfter time.Duration `key:"expire_after" unset:"never"`
+
+	// Remember says for how long the id of a delivered record is remembered, from when that was due on: another record with the id that is
+	// written until then is dead-lettered, or left out, as if the first one were pending. The delay topic has to keep its records for as much longer. Not with `ids.on_duplicate: replace`.
+	Remember time.Duration `key:"ids.remember" unset:"not at all"`
 
 	// CancelsAnswered has a cancel of a handle dead-lettered that comes too late, or names nothing that is pending. Otherwise it is only counted.
 	CancelsAnswered bool
@@ -80,10 +93,6 @@ type Route struct {
 
 	// OnDuplicate is what becomes of a record whose id another one has that is pending. Not together with Delay or Retry.
 	OnDuplicate OnDuplicate
-
-	// Remember is for how long the id of a delivered record is remembered once that was due: until then a record with the id is dead-lettered or
-	// left out, as if the other one were pending. Zero: not at all. Not together with DuplicateReplaces, Delay or Retry.
-	Remember time.Duration
 
 	// Retry makes the topic one for records that a consumer has failed to process. It is not together with Delay.
 	Retry *Retrying
@@ -98,10 +107,16 @@ type Route struct {
 // the record if it fails once more.
 type Retrying struct {
 	Backoff     Backoff
-	MaxAttempts int      // how often a record is delivered again before it is parked
-	Parking     string   // topic for what was; "" is the dead letter topic
-	FromHeaders bool     // the target is in a header: targetHeaders
-	Strip       []string // headers that a delivered record loses; * is any run of characters
+	FromHeaders bool // the target is in a header: targetHeaders
+
+	// MaxAttempts is how often a record is delivered again before it is parked.
+	MaxAttempts int `key:"max_attempts" default:"8"`
+
+	// Parking is where it goes then, with headers that say why. It cannot be a delay topic or a target.
+	Parking string `key:"parking" unset:"the dead letter topic"` // "" is the dead letter topic
+
+	// Strip lists headers that delivered records lose, besides `delay-*` and `__delay.errors.*`; `*` is any run of characters. So a record does not grow from trip to trip. `none` alone: none.
+	Strip []string `key:"strip" unset:"those of Connect, Spring, Streams and share groups" empty:"none"` // nil: none
 }
 
 // SourceHeaders are the headers in which other systems say what topic a failed record was in: Kafka Connect, Spring for Apache Kafka (its

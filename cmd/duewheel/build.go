@@ -19,29 +19,9 @@ import (
 func (r routeSettings) route() topics.Route {
 	retries := !reflect.ValueOf(r.Retry).IsZero()
 	setting.Fill(&r)
-	route := topics.Route{
-		Topic:      r.Topic,
-		Target:     r.Target,
-		Delay:      r.Delay,
-		Allow:      r.Allow,
-		MaxDelay:   r.MaxDelay,
-		DeadLetter: cmp.Or(r.DeadLetter, r.Topic+".dead"),
-		Emit:       r.Emit,
-
-		Prefix:      r.Prefix,
-		Aliases:     r.Aliases,
-		Partitioner: r.Partitioner,
-		Timestamp:   r.Timestamp,
-
-		Jitter:          r.Jitter,
-		Trim:            r.Trim,
-		Carry:           r.Carry,
-		Weight:          r.Weight,
-		ExpireAfter:     r.ExpireAfter,
-		Remember:        r.Remember,
-		CancelsAnswered: r.OnUnknownCancel == "dead_letter",
-		ReplacesLate:    r.OnLateReplace == "deliver",
-	}
+	route := r.Route
+	route.DeadLetter = cmp.Or(r.DeadLetter, r.Topic+".dead")
+	route.CancelsAnswered, route.ReplacesLate = r.OnUnknownCancel == "dead_letter", r.OnLateReplace == "deliver"
 	if route.Keyed = r.Mode == "keyed"; route.Keyed {
 		route.OnDuplicate = topics.DuplicateReplaces
 	}
@@ -60,11 +40,9 @@ const stripNone = "none"
 
 // addTo makes a route one for retries.
 func (r retrySettings) addTo(route *topics.Route) {
-	b := r.Backoff
-	route.Retry = &topics.Retrying{
-		Backoff:     topics.Backoff{Initial: b.Initial, Factor: *b.Factor, Max: b.Max, Jitter: *b.Jitter},
-		MaxAttempts: r.MaxAttempts, Parking: r.Parking, Strip: r.Strip,
-	}
+	retries, b := r.Retrying, r.Backoff
+	retries.Backoff = topics.Backoff{Initial: b.Initial, Factor: *b.Factor, Max: b.Max, Jitter: *b.Jitter}
+	route.Retry = &retries
 	switch {
 	case len(r.Strip) == 0:
 		route.Retry.Strip = topics.ErrorHeaders

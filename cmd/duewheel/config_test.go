@@ -133,9 +133,9 @@ log: {level: debug, format: json}
 			TransactionTimeout: 15 * time.Second, Guarantee: processor.AtLeastOnce, Lanes: 3, StateDir: "/var/lib/duewheel",
 			MemoryBudget: 1 << 30, NearWindow: time.Minute, BatchRecords: 500, BatchBytes: 1 << 20, CommitInterval: 100 * time.Millisecond,
 			TurnTimeout: 3 * time.Second, ShutdownTimeout: 12 * time.Second, CarryRecords: 500, CarryBytes: 1_000_000, RetryBackoff: 2 * time.Second, RetryBackoffMax: time.Minute, UnknownTargetAfter: 8 * time.Second, ForbiddenTargetAfter: time.Hour, MaxClockSkew: 300 * time.Millisecond, AcceptLoss: true, Standbys: 1, Instance: "one"},
-		Routes: []routeSettings{{
+		Routes: []routeSettings{{Route: topics.Route{
 			Topic: "delay-5m", Target: "orders", Delay: 5 * time.Minute, MaxDelay: 7 * 24 * time.Hour, DeadLetter: "graveyard", Emit: topics.EmitNone,
-		}},
+		}}},
 		AdminListen: "0.0.0.0:9000", LogLevel: slog.LevelDebug, LogFormat: "json",
 		secrets: map[string]secretFile{"kafka.sasl.password": {path: pass}},
 	}
@@ -223,8 +223,8 @@ func TestEnvironmentAloneIsEnough(t *testing.T) {
 		t.Errorf("brokers %q, want %q", got, want)
 	}
 	want := []routeSettings{
-		{Topic: "delays", Allow: []string{"orders", "billing.*"}},
-		{Topic: "delays.5m", Target: "orders", Delay: 5 * time.Minute},
+		{Route: topics.Route{Topic: "delays", Allow: []string{"orders", "billing.*"}}},
+		{Route: topics.Route{Topic: "delays.5m", Target: "orders", Delay: 5 * time.Minute}},
 	}
 	if !reflect.DeepEqual(s.Routes, want) {
 		t.Errorf("routes %+v, want %+v", s.Routes, want)
@@ -237,7 +237,7 @@ func TestEnvironmentReachesIntoAList(t *testing.T) {
 		Env:  []string{"DUEWHEEL_ROUTES_0_MAX_DELAY=1d"},
 		X:    []string{"routes[0].dead_letter=graveyard"},
 	})
-	want := []routeSettings{{Topic: "delay-requests", Allow: []string{"orders", "billing.*"}, MaxDelay: 24 * time.Hour, DeadLetter: "graveyard"}}
+	want := []routeSettings{{Route: topics.Route{Topic: "delay-requests", Allow: []string{"orders", "billing.*"}, MaxDelay: 24 * time.Hour, DeadLetter: "graveyard"}}}
 	if problems != nil || !reflect.DeepEqual(s.Routes, want) {
 		t.Errorf("routes %+v, want %+v; problems %q", s.Routes, want, problems)
 	}

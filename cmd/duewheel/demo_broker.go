@@ -30,8 +30,8 @@ var demoTargets = []string{"orders", "billing.invoices", "billing.reminders"}
 // demoRoutes are the routes of the demo's replicas.
 func demoRoutes() []topics.Route {
 	return []topics.Route{
-		routeSettings{Topic: demoRequests, Allow: []string{"orders", "billing.*"}}.route(),
-		routeSettings{Topic: demoRetry, Allow: []string{"orders"}, Retry: retrySettings{Backoff: backoffSettings{Initial: time.Second}}}.route(),
+		routeSettings{Route: topics.Route{Topic: demoRequests, Allow: []string{"orders", "billing.*"}}}.route(),
+		routeSettings{Route: topics.Route{Topic: demoRetry, Allow: []string{"orders"}}, Retry: retrySettings{Backoff: backoffSettings{Backoff: topics.Backoff{Initial: time.Second}}}}.route(),
 	}
 }
 

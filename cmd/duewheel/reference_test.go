@@ -97,7 +97,7 @@ func readDeclarations(t *testing.T) *declarations {
 	for _, k := range keys {
 		d.links[k.Struct+"."+k.Field] = k.Key
 	}
-	for _, path := range []string{"settings.go", "../../processor/group/group.go", "../../processor/config.go"} {
+	for _, path := range []string{"settings.go", "../../processor/group/group.go", "../../processor/config.go", "../../topics/route.go", "../../topics/backoff.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

@@ -3,13 +3,12 @@ package main
 import (
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/duewheel/duewheel/processor"
 	"github.com/duewheel/duewheel/topics"
 )
 
-// settings is what file, environment and flags say once they are put together, and, with processor.Config, the only list of what can be
+// settings is what file, environment and flags say once they are put together, and, with processor.Config and topics.Route, the only list of what can be
 // set. A zero value means that nothing was said: its user fills in the default.
 type settings struct {
 	// Brokers lists brokers to begin with, `host:port`, without a scheme. A host alone stands for port 9092.
@@ -107,67 +106,7 @@ type saslSettings struct {
 
 // routeSettings is one entry of routes.
 type routeSettings struct {
-	// Topic is the delay topic. Needed.
-	Topic string `key:"topic"`
-
-	// Target is where records go that name no target. Not with a topic as `retry.target`, which says it there.
-	Target string `key:"target"`
-
-	// Allow lists the targets that a record may name in `delay-target-topic`: topics, in which `*` is any run of characters. A
-	// producer that may write the delay topic can have us write to all of these. Delay topics, dead letter topics and `__*` are never allowed:
-	// a pattern does not reach them, and naming one is an error.
-	Allow []string `key:"targets.allow" unset:"only the fixed target"`
-
-	// Delay is a fixed delay for every record, counted from its timestamp; a timestamp ahead of the clock counts as the time at which
-	// the record was seen. When it is changed or removed, records that wait keep the one that they were written for. Together with
-	// `target` such a route needs no headers at all. Not above `max_delay`.
-	Delay time.Duration `key:"delay"`
-
-	// MaxDelay is how far ahead records may ask to be due, without the `jitter` of the route. Others are dead-lettered: mostly it is a mistyped unit.
-	MaxDelay time.Duration `key:"max_delay" default:"366d"`
-
-	// DeadLetter is where records go that cannot be delivered. It cannot be a delay topic or a target; several routes may share one.
-	DeadLetter string `key:"dead_letter" unset:"the topic's name and .dead"`
-
-	// Emit says which headers delivered records get. `source`: `delay-due` and `delay-source` (`topic/partition/offset` of the request).
-	// `all`: `delay-source-timestamp` and `delay-fired`, too. `none`, for sinks that cannot read plain text headers.
-	Emit topics.Emit `key:"headers.emit" default:"source" words:"source all none"`
-
-	// Prefix begins the names of our headers in this topic, those of requests and those that delivered records get: small letters, digits, `-`, `_` and `.`,
-	// with one of the last three at its end. Names that begin with it and mean nothing are dead-lettered. `__delay.errors.*` and what duewheel writes into the delay topic for itself keep their names.
-	Prefix string `key:"headers.prefix" default:"delay-"`
-
-	// Aliases lists presets of headers of other tools that are understood, which docs/requests.md has: `plain`, `etf1`, `karafka`, `cloudevents`, `spring-retry` say when
-	// a record is due, and `connect-dlq`, `spring-dlt`, `streams-dlq`, `share-dlq` where it goes. `none` alone: none. A list takes the place of the usual one.
-	Aliases []string `key:"headers.aliases" unset:"plain, etf1, karafka and cloudevents; with retry.target from_headers connect-dlq, spring-dlt, streams-dlq and share-dlq; with delay none" empty:"none"`
-
-	// Partitioner says which partition of its target a delivered record gets that asks for none. `murmur2`: by key, as Java, kafkajs, kafka-python and franz-go choose. `crc32`:
-	// by key, as librdkafka does by default, so kcat and confluent-kafka. `source_partition`: the number of the partition in which the request was; what its target does not have is dead-lettered.
-	Partitioner topics.Partitioner `key:"partitioner" default:"murmur2" words:"murmur2 crc32 source_partition"`
-
-	// Timestamp says which timestamp delivered records get, where the target's `message.timestamp.type` is CreateTime. `fired`: when it was delivered. `due`: when it was due. `original`: that of the request;
-	// a target whose `retention.ms` is shorter than the delay may delete such a record at once.
-	Timestamp topics.Timestamp `key:"timestamp" default:"fired" words:"fired due original"`
-
-	// Jitter spreads what is due at one instant: up to so much is added to a due time, a share that follows from the record's partition and
-	// offset. A record is delivered that much later than it asked for, also one that asks for no delay (`duewheel deliver-now` goes around that). Handles have the due time that was asked for. Not with `delay` or `retry`, and not above `max_delay`.
-	Jitter time.Duration `key:"jitter" unset:"none"`
-
-	// Trim says whether duewheel deletes from the topic what it does not need any more, so that the log stays short. Not where another group reads the topic, nor, unless this is true, where not all groups can be seen (Describe on the cluster and on all groups). It takes the
-	// right to Delete the topic.
-	Trim *bool `key:"trim" unset:"true where retention.ms and retention.bytes of the topic are -1, as topics create makes it"`
-
-	// Carry says whether what is pending is written again, to the end of its partition, before the topic's retention deletes it, and where it keeps a trimmed log
-	// long. What it costs is in docs/sizing.md#carrying. `false`: the topic's `retention.ms` must be longer than any delay. Not with `delay`.
-	Carry *bool `key:"carry" unset:"true"`
-
-	// Weight is how much of a turn the route gets when more is due than a turn takes, of other routes, too: one with 3 gets three times as much as one with 1.
-	// Its partitions share that equally. What a route does not need is left to the others. 1 to 1000.
-	Weight int `key:"weight" default:"1"`
-
-	// ExpireAfter is how long after it was due, however long its delay was, a record is of no use: it is dead-lettered then instead of delivered. `delay-expires` says so
-	// of one record.
-	ExpireAfter time.Duration `key:"expire_after" unset:"never"`
+	topics.Route // what it declares; of the rest the words that follow are made
 
 	// OnUnknownCancel says what becomes of a cancel of a handle that comes too late, or names nothing that is pending. `count`: the metric
 	// `duewheel_cancels_total`. `dead_letter`: it is dead-lettered, too. Not with `delay`.
@@ -185,10 +124,6 @@ type routeSettings struct {
 	// Not with `delay` or `retry`.
 	OnDuplicate string `key:"ids.on_duplicate" unset:"reject; with mode keyed replace" words:"reject replace ignore"`
 
-	// Remember says for how long the id of a delivered record is remembered, from when that was due on: another record with the id that is
-	// written until then is dead-lettered, or left out, as if the first one were pending. The delay topic has to keep its records for as much longer. Not with `ids.on_duplicate: replace`.
-	Remember time.Duration `key:"ids.remember" unset:"not at all"`
-
 	Retry retrySettings `key:"retry"`
 }
 
@@ -200,25 +135,14 @@ type retrySettings struct {
 
 	Backoff backoffSettings `key:"backoff"`
 
-	// MaxAttempts is how often a record is delivered again before it is parked.
-	MaxAttempts int `key:"max_attempts" default:"8"`
-
-	// Parking is where it goes then, with headers that say why. It cannot be a delay topic or a target.
-	Parking string `key:"parking" unset:"the dead letter topic"`
-
-	// Strip lists headers that delivered records lose, besides `delay-*` and `__delay.errors.*`; `*` is any run of characters. So a record does not grow from trip to trip. `none` alone: none.
-	Strip []string `key:"strip" unset:"those of Connect, Spring, Streams and share groups" empty:"none"`
+	topics.Retrying
 }
 
 type backoffSettings struct {
-	// Initial is how long a record waits after it has failed for the first time, counted from its arrival.
-	Initial time.Duration `key:"initial" default:"10s"`
+	topics.Backoff
 
 	// Factor makes each further pause longer. Of no use with `max_attempts: 1`, and refused there, as `max` is.
 	Factor *float64 `key:"factor" default:"2"`
-
-	// Max is the longest pause. Not above `max_delay`, and not with `factor: 1`.
-	Max time.Duration `key:"max" default:"1h"`
 
 	// Jitter is the part of each pause by which it is longer or shorter, so that what failed together does not come back together.
 	Jitter *float64 `key:"jitter" default:"0.2"`

@@ -24,7 +24,7 @@ func TestVerifyTakesFlagsAndSettings(t *testing.T) {
 	o := verifying{from: value("from"), to: value("to"), show: 7, memory: value("memory"), allTargets: true, output: "text", grace: 2 * time.Minute, late: 4 * time.Second, heard: 6 * time.Minute, every: time.Second}
 	s := settings{}
 	s.Group, s.Guarantee, s.MaxClockSkew = "g", processor.AtLeastOnce, 5*time.Second
-	s.Routes = []routeSettings{{Topic: "delays", Target: "orders"}}
+	s.Routes = []routeSettings{{Route: topics.Route{Topic: "delays", Target: "orders"}}}
 	got, err := o.config(cmd, s, lookNow)
 	if err != nil {
 		t.Fatal(err)
