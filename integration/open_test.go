@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/admin"
+	"github.com/duewheel/duewheel/processor"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -49,8 +50,8 @@ func TestOpenTransactionIsSaid(t *testing.T) {
 		}
 		return ""
 	})
-	if n := s.log.count("a transaction is open"); n < 1 || n > 2 { // each of the two
-		t.Errorf("%d lines of the log tell of it", n)
+	if n := len(s.events.from(0, processor.EventBlocked)); n < 1 || n > 2 { // each of the two
+		t.Errorf("%d events tell of it", n)
 	}
 	s.awaitTarget(2)
 }

@@ -91,9 +91,6 @@ func TestRolloutSkipsRelease(t *testing.T) {
 		}
 		return ""
 	})
-	if n := older.log.count("partition is stopped", what); n < 3 {
-		t.Errorf("the log names %d partitions that are stopped, want 3", n)
-	}
 	s.awaitDelivered(300) // of the others
 	if versions := s.committed(); versions["dw2"] != 6 {
 		t.Errorf("committed: %v, and the older release must not have written any", versions)

@@ -166,13 +166,23 @@ func (p *partition) needed() int64 {
 }
 
 // watchLog looks whether a partition can be read up to the end of its log. room: the lane reads, and does not wait for its store.
-func watchLog(p *partition, lasting time.Duration, room bool) {
+func watchLog(p *partition, es events, lasting time.Duration, room bool) {
 	if !p.opened() || p.phase == PhaseStopped {
 		return
 	}
 	position := p.Marks().Position
 	p.open.read(position)
-	p.open.tell(p.log, p.tp, lasting)
+	if p.loss != nil && !p.cutTold {
+		es.tell(Event{Kind: EventCut, Error: p.loss.Error()}, p.tp)
+	}
+	p.cutTold = p.loss != nil
+	ended, why := p.open.tell(p.log, p.tp, lasting)
+	if ended {
+		es.tell(Event{Kind: EventFreed}, p.tp)
+	}
+	if why != "" {
+		es.tell(Event{Kind: EventBlocked, Error: why}, p.tp)
+	}
 	p.stall.look(position, room && p.live() && !p.paused && p.unread.Why(0) == nil && position < p.open.at)
 	p.stall.tell(p.log, lasting)
 }

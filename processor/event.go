@@ -19,6 +19,9 @@ const (
 	EventRestored EventKind = "restored" // a partition's state is there, and its log is read
 	EventLive     EventKind = "live"     // a partition delivers
 	EventStopped  EventKind = "stopped"  // a partition waits for a person; Error says why
+	EventCut      EventKind = "cut"      // the log of a partition has lost what is pending there, and is delivered by this process alone; Error says what to do
+	EventBlocked  EventKind = "blocked"  // a transaction that others have open keeps what is behind it in the log from being read; Error says whose it may be
+	EventFreed    EventKind = "freed"    // that has ended
 	EventLeaving  EventKind = "leaving"  // the processor is told to end: what partitions have in flight is finished, and they write their last checkpoints
 	EventDropped  EventKind = "dropped"  // the lane knows nothing of partitions any more, whether they are elsewhere or start over
 	EventFenced   EventKind = "fenced"   // the transactions of Writer are ended, who has left a partition with one open

@@ -54,14 +54,16 @@ func (o *openTransaction) words(tp kafka.TopicPartition) string {
 		tp, o.at, o.lasts().Round(time.Second), o.behind, tp.Topic, tp.Partition)
 }
 
-// tell has the log tell of one when it has lasted for so long, and when it is over.
-func (o *openTransaction) tell(log *slog.Logger, tp kafka.TopicPartition, lasting time.Duration) {
+// tell has the log tell of one when it has lasted for so long, and when it is over. It reports what it has told: that one has ended, and what is to be said of one.
+func (o *openTransaction) tell(log *slog.Logger, tp kafka.TopicPartition, lasting time.Duration) (ended bool, why string) {
 	if !o.told.IsZero() && (o.behind == 0 || !o.told.Equal(o.since)) {
 		log.Info("the transaction has ended that was open in a delay topic, and what was behind it can be read", "after", time.Since(o.told).Round(time.Second))
-		o.told = time.Time{}
+		o.told, ended = time.Time{}, true
 	}
 	if o.told.IsZero() && o.lasts() > lasting && time.Since(o.toldAt) >= openToldEvery {
 		o.told, o.toldAt = o.since, time.Now()
-		log.Warn("a transaction is open in a delay topic, and holds up what is behind it", "offset", o.at, "behind", o.behind, "why", o.words(tp))
+		why = o.words(tp)
+		log.Warn("a transaction is open in a delay topic, and holds up what is behind it", "offset", o.at, "behind", o.behind, "why", why)
 	}
+	return ended, why
 }

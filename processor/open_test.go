@@ -19,7 +19,7 @@ func answersFor(l *lane, p *partition, d time.Duration, of func(second int64) (s
 	for second := range int64(d / time.Second) {
 		stable, high := of(second)
 		l.ends.answered(logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{p: {Stable: stable, High: high, Epoch: -1}}}, testNow)
-		watchLog(p, l.cfg.SessionTimeout, true)
+		watchLog(p, l.events, l.cfg.SessionTimeout, true)
 		time.Sleep(time.Second)
 	}
 }
@@ -54,7 +54,7 @@ func TestOpenTransactionIsTold(t *testing.T) {
 		}
 		log.Reset()
 		p.Pass(8, -1) // it is read before the end of the log is asked for again
-		watchLog(p, session, true)
+		watchLog(p, l.events, session, true)
 		if got := pictureOf(l); got.HeldBack != "" || got.OpenFor != 0 || strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "has ended") {
 			t.Errorf("when it has ended: %q, %v, in the log %s", got.HeldBack, got.OpenFor, log)
 		}

@@ -32,6 +32,7 @@ type partition struct {
 	dropped   bool      // the lane has it no more, and nothing that comes of what was sent for it counts
 	err       error     // why it is stopped or held up
 	loss      error     // the log has lost what is pending here
+	cutTold   bool      // programs have been told of that
 	unread    kafka.Unread
 
 	writing    writing

@@ -43,8 +43,8 @@ func TestSimOpenTransaction(t *testing.T) {
 			t.Errorf("not ready: %+v", why)
 		}
 		time.Sleep(5 * session)
-		if n := strings.Count(w.history(), "a transaction is open"); n != 1 || a.lines.Load()-lines > 6 {
-			t.Errorf("%d lines in the log tell of it, of %d", n, a.lines.Load()-lines)
+		if n := a.told(EventBlocked); n != 1 || a.lines.Load()-lines > 6 {
+			t.Errorf("it is told %d times, with %d lines in the log", n, a.lines.Load()-lines)
 		}
 		a.kill()
 		mend()
@@ -58,8 +58,8 @@ func TestSimOpenTransaction(t *testing.T) {
 		w.within(soonEnough, "live", func() bool { return b.live(1) })
 		w.until("all is delivered", func() bool { return w.watch.Counts().Delivered == 4 })
 		w.within(10*session, "nothing is held back", func() bool { return b.heldBack() == "" })
-		if n := strings.Count(w.history(), "the transaction has ended"); n != 1 {
-			t.Errorf("%d lines in the log tell that it has ended", n)
+		if n := b.told(EventFreed); n != 1 {
+			t.Errorf("it is told %d times that it has ended", n)
 		}
 		w.finish()
 	})

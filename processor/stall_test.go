@@ -15,7 +15,7 @@ import (
 // looks has a lane look at its partition as often as it does.
 func looks(l *lane, p *partition, d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
-		watchLog(p, l.cfg.SessionTimeout, true)
+		watchLog(p, l.events, l.cfg.SessionTimeout, true)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestReadingThatIsNotStalled(t *testing.T) {
 		},
 		"the store has no room": func(l *lane, p *partition) {
 			for range 100 {
-				watchLog(p, l.cfg.SessionTimeout, false)
+				watchLog(p, l.events, l.cfg.SessionTimeout, false)
 				time.Sleep(time.Second)
 			}
 		},
@@ -77,7 +77,7 @@ func TestReadingThatIsNotStalled(t *testing.T) {
 			looks(l, p, time.Second)
 			p.stall.waited = 0 // since a moment ago
 			time.Sleep(time.Hour)
-			watchLog(p, l.cfg.SessionTimeout, true)
+			watchLog(p, l.events, l.cfg.SessionTimeout, true)
 		},
 		"it catches up": func(l *lane, p *partition) {
 			p.phase = PhaseCatchUp

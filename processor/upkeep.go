@@ -99,7 +99,7 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 		if p.phase == PhaseCatchUp {
 			p.progress.look(p.Marks().Position, time.Now())
 		}
-		watchLog(p, l.cfg.SessionTimeout, !l.reading.waiting)
+		watchLog(p, l.events, l.cfg.SessionTimeout, !l.reading.waiting)
 		p.publish(now, &l.kit)
 	}
 	l.catchUps.tell(l.order, time.Now())
