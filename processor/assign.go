@@ -9,8 +9,8 @@ import (
 	"github.com/duewheel/duewheel/processor/restore"
 )
 
-// errGivenUp: it may have had its partitions back meanwhile, and another member in between.
-var errGivenUp = errors.New("the group has given this member up while it joined again, and has taken it in as a new one")
+// errRenamed: it may have had its partitions back meanwhile, and another member in between.
+var errRenamed = errors.New("the group has given this member up while it joined again, and has taken it in as a new one")
 
 // take acts on what the group has handed over. Until it has, the group does not give a revoked partition
 // to another member.
@@ -18,9 +18,9 @@ func (l *lane) take(ctx context.Context, h group.Handover) {
 	if h.From != l.membership {
 		return // a stay that is over
 	}
-	if h.GivenUp {
+	if h.Renamed {
 		l.counters.rebalances.Add(1)
-		l.endMembership(ctx, errGivenUp)
+		l.endMembership(ctx, errRenamed)
 		return
 	}
 	if len(h.Assigned) > 0 {

@@ -52,9 +52,9 @@ func chainedTurn(t *testing.T, troubled string) (*lane, *turn.Turn) {
 func TestLaterPartWaitsForTheFirst(t *testing.T) {
 	l, tn := chainedTurn(t, testTopic+".dead")
 	equal(t, "parts that are tried", len(tn.Tried), 0)
-	equal(t, "parts that are held up", len(tn.Held), 2)
-	equal(t, "the first of them", tn.Held[0].Part, tn.Parts[0])
-	for _, h := range tn.Held {
+	equal(t, "parts that are held up", len(tn.Untried), 2)
+	equal(t, "the first of them", tn.Untried[0].Part, tn.Parts[0])
+	for _, h := range tn.Untried {
 		l.turns.hold(h)
 	}
 	p := partitionOf(tn.Parts[0])
@@ -87,7 +87,7 @@ func TestAskingIsNoLongPause(t *testing.T) {
 		l.read(t, p, testNow, req(0, testNow, "orders"))
 		pt := p.take(testNow, nil, 10, anyBytes)
 		began := l.clock.Now()
-		l.turns.hold(turn.Held{Part: pt, Why: why})
+		l.turns.hold(turn.Untried{Part: pt, Why: why})
 		due, is := p.Next()
 		if !is || due-began > most.Milliseconds() || due-began < most.Milliseconds()/2 {
 			t.Errorf("%v: it is tried again after %d ms (%v)", why, due-began, is)

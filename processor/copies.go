@@ -139,8 +139,8 @@ func (cs *copies) conclude(t *turn.Turn) {
 			continue
 		}
 		what := retention.Copied{Err: cmp.Or(t.Err, errNotNow)}
-		if i := slices.IndexFunc(t.Held, func(h turn.Held) bool { return h.Part == pt }); i >= 0 {
-			what.Err = t.Held[i].Why
+		if i := slices.IndexFunc(t.Untried, func(h turn.Untried) bool { return h.Part == pt }); i >= 0 {
+			what.Err = t.Untried[i].Why
 		}
 		if t.CopyRefused != nil {
 			what = retention.Copied{Err: t.CopyRefused, Refused: &c.List[0].From.Offset}

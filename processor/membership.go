@@ -14,15 +14,15 @@ type membership interface {
 }
 
 // holds is up to which offset this process's store knows the partitions of the group.
-func (k *kit) holds() map[assignor.Held]int64 {
+func (k *kit) holds() map[assignor.Stored]int64 {
 	store := k.store.Opened()
 	if store == nil {
 		return nil
 	}
-	out := map[assignor.Held]int64{}
+	out := map[assignor.Stored]int64{}
 	for id, pos := range store.Positions() {
 		if id.Group == k.cfg.Identity {
-			out[assignor.Held{TP: kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}, ID: id.TopicID}] = min(pos.Resume, pos.Offset)
+			out[assignor.Stored{TP: kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}, ID: id.TopicID}] = min(pos.Resume, pos.Offset)
 		}
 	}
 	return out

@@ -29,14 +29,14 @@ func (ts *turns) conclude(ctx context.Context, ps []*partition, t *turn.Turn, st
 	for _, pt := range t.Parts {
 		partitionOf(pt).End()
 	}
-	for _, h := range t.Held {
+	for _, h := range t.Untried {
 		ts.hold(h)
 	}
 	if t.Outcome == turn.Done {
 		ts.happened(ctx, t)
 	}
 	// Where some checkpoints were refused their parts are to be tried again, and nothing may happen before them.
-	goesOn := t.Outcome == turn.Done && len(t.Held)+len(t.Refused) == 0
+	goesOn := t.Outcome == turn.Done && len(t.Untried)+len(t.Refused) == 0
 	if goesOn { // it has not to wait for what takes some ms here
 		ts.release(ps, true, stay)
 	}
@@ -44,7 +44,7 @@ func (ts *turns) conclude(ctx context.Context, ps []*partition, t *turn.Turn, st
 	case t.Outcome == turn.Done:
 		ts.done(t)
 	case t.Outcome == turn.Aborted && !t.Plain:
-		ts.givenUp(ctx, ps, t)
+		ts.knownAbort(ctx, ps, t)
 	}
 	if t.Plain && t.Outcome != turn.Unknown {
 		ts.putBack(t)
@@ -81,8 +81,8 @@ func (ts *turns) done(t *turn.Turn) {
 	}
 }
 
-// givenUp takes in a turn with records that is known not to have happened.
-func (ts *turns) givenUp(ctx context.Context, ps []*partition, t *turn.Turn) {
+// knownAbort takes in a turn with records that is known not to have happened.
+func (ts *turns) knownAbort(ctx context.Context, ps []*partition, t *turn.Turn) {
 	if errors.Is(t.Err, context.DeadlineExceeded) {
 		ts.timeouts = min(ts.timeouts+1, 5)
 		ts.selection.resize(t)
@@ -133,7 +133,7 @@ const askingPause = 50 * time.Millisecond
 
 // hold keeps a part that could not be tried. What comes before the record that can go nowhere has not to
 // wait for it, and is tried by itself.
-func (ts *turns) hold(h turn.Held) {
+func (ts *turns) hold(h turn.Untried) {
 	p := partitionOf(h.Part)
 	if h.Part.Copies != nil {
 		return // it has nothing to be tried again

@@ -37,7 +37,7 @@ func TestOutlastRefused(t *testing.T) {
 	}
 	held := func(what string, after time.Duration) {
 		t.Helper()
-		if got, err := kinds(after); !errors.As(err, new(turn.HeldError)) || len(got) > 0 {
+		if got, err := kinds(after); !errors.As(err, new(turn.StuckError)) || len(got) > 0 {
 			t.Errorf("%s: %v, %v", what, got, err)
 		}
 	}

@@ -49,7 +49,7 @@ func TestTurnOvertakes(t *testing.T) {
 			}
 			r := &turn.Renderer{Env: l.turnEnv()}
 			before, err := r.Part(t.Context(), pt, testNow)
-			var held turn.HeldError
+			var held turn.StuckError
 			equal(t, "held up", errors.As(err, &held), c.held)
 			equal(t, "before what is held up", before, c.before)
 			var kinds []turn.Kind

@@ -98,7 +98,7 @@ func TestReadyWithWhatNoReplicaCanMend(t *testing.T) {
 		{"another release reads the checkpoint", func(p *partition) { p.phase, p.err = PhaseStopped, fmt.Errorf("%w: of t/0", state.ErrUnknownVersion) }, false},
 		{"its coordinator refuses it", func(p *partition) { p.phase, p.err = PhaseStopped, errors.New("claim t/0: not allowed") }, false},
 		{"a topic that it needs takes nothing", func(p *partition) {
-			p.err = turn.HeldError{Why: "a record has to go to the dead letter topic d: it does not exist"}
+			p.err = turn.StuckError{Why: "a record has to go to the dead letter topic d: it does not exist"}
 		}, false},
 		{"the log has lost what is still held", func(p *partition) { p.loss = ErrLogTruncated }, true},
 		{"the topic loses records", func(p *partition) { p.stats.Trouble.Set("set retention.ms=-1") }, true},
@@ -109,7 +109,7 @@ func TestReadyWithWhatNoReplicaCanMend(t *testing.T) {
 		{"carrying is behind", func(p *partition) { p.stats.Behind.Set(p.tp.Partition, "older than three quarters") }, true},
 		{"the topic loses records, and it is held up", func(p *partition) {
 			p.stats.Trouble.Set("set retention.ms=-1")
-			p.err = turn.HeldError{Why: "no dead letter topic"}
+			p.err = turn.StuckError{Why: "no dead letter topic"}
 		}, false},
 		{"the topic loses records, and checkpoints are refused", func(p *partition) {
 			p.stats.Trouble.Set("set retention.ms=-1")

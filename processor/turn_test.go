@@ -374,7 +374,7 @@ func TestTurnWithoutRecords(t *testing.T) {
 	tn.Parts = append(tn.Parts, partitionOf(tn.Parts[0]).part(&pending.Part{To: partitionOf(tn.Parts[0]).Marks().Done})) // a checkpoint that is getting old
 	tn.Run(t.Context())
 	equal(t, "outcome", tn.Outcome, turn.Done)
-	equal(t, "parts held up", len(tn.Held), 1)
+	equal(t, "parts held up", len(tn.Untried), 1)
 	equals(t, "requests", w.Take(), []string{"OffsetCommit"})
 }
 

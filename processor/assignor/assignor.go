@@ -23,7 +23,7 @@ type Assignor struct {
 	kgo.GroupBalancer // cooperative-sticky
 	replica           string
 	standbys          int
-	holds             func() map[Held]int64 // up to which offset the store knows partitions
+	holds             func() map[Stored]int64 // up to which offset the store knows partitions
 
 	mu     sync.Mutex
 	last   map[kafka.TopicPartition]bool // what the member had when it joined last
@@ -36,15 +36,15 @@ type count struct {
 	n  int32
 }
 
-// Held is a partition of a topic with a certain id: a store may hold what is left of a topic that
+// Stored is a partition of a topic with a certain id: a store may hold what is left of a topic that
 // was deleted, and made anew by the same name.
-type Held struct {
+type Stored struct {
 	TP kafka.TopicPartition
 	ID kafka.TopicID
 }
 
 // New makes the assignor of one member. holds may be called from any goroutine, at each join.
-func New(replica string, standbys int, holds func() map[Held]int64) *Assignor {
+func New(replica string, standbys int, holds func() map[Stored]int64) *Assignor {
 	return &Assignor{GroupBalancer: kgo.CooperativeStickyBalancer(), replica: replica, standbys: standbys, holds: holds, counts: map[string]count{}}
 }
 

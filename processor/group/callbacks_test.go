@@ -90,7 +90,7 @@ func (s *staying) next() Handover {
 // is fails unless a handover says this, and nothing else.
 func (s *staying) is(h Handover, want string) {
 	s.t.Helper()
-	if got := fmt.Sprint("assigned ", h.Assigned, " revoked ", h.Revoked, " lost ", h.Lost, " given up ", h.GivenUp, " from this stay ", h.From == s.Stay); got != want {
+	if got := fmt.Sprint("assigned ", h.Assigned, " revoked ", h.Revoked, " lost ", h.Lost, " renamed ", h.Renamed, " from this stay ", h.From == s.Stay); got != want {
 		s.t.Fatalf("handed over is %s\nwant %s", got, want)
 	}
 }
@@ -132,10 +132,10 @@ func (s *staying) returns(callback <-chan struct{}) {
 }
 
 const (
-	assigned = "assigned [requests/0 requests/1] revoked [] lost false given up false from this stay true"
-	lost     = "assigned [] revoked [requests/0 requests/1] lost true given up false from this stay true"
-	revoked  = "assigned [] revoked [requests/0 requests/1] lost false given up false from this stay true"
-	givenUp  = "assigned [] revoked [] lost false given up true from this stay true"
+	assigned = "assigned [requests/0 requests/1] revoked [] lost false renamed false from this stay true"
+	lost     = "assigned [] revoked [requests/0 requests/1] lost true renamed false from this stay true"
+	revoked  = "assigned [] revoked [requests/0 requests/1] lost false renamed false from this stay true"
+	renamed  = "assigned [] revoked [] lost false renamed true from this stay true"
 )
 
 // A member that its group has thrown out loses its partitions, and gets them back as a new member in the same stay: that is no member that
@@ -262,7 +262,7 @@ func TestGivenUpMember(t *testing.T) {
 			s.valid(false)
 			done := s.callback(option, map[string][]int32{testTopic: {0, 1}})
 			h := s.next()
-			s.is(h, givenUp)
+			s.is(h, renamed)
 			s.valid(false)
 			h.Done()
 			s.returns(done)
@@ -307,7 +307,7 @@ func TestWhyAMemberIsOutside(t *testing.T) {
 		t.Errorf("in the group: %v (%v)", joined, err)
 	}
 	done := s.callback(kgo.OnPartitionsAssigned, nil) // there is no partition for it
-	s.is(s.next(), "assigned [] revoked [] lost false given up false from this stay true")
+	s.is(s.next(), "assigned [] revoked [] lost false renamed false from this stay true")
 	s.in(true)
 	s.Leave()
 	s.returns(done)

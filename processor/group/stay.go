@@ -35,7 +35,7 @@ type Handover struct {
 	Assigned []kafka.TopicPartition
 	Revoked  []kafka.TopicPartition
 	Lost     bool // Revoked: the group has already given them away
-	GivenUp  bool // the group has given this member up, and has taken it in again in another name: another member may have had its partitions since
+	Renamed  bool // the group has given this member up, and has taken it in again in another name: another member may have had its partitions since
 	done     chan struct{}
 }
 
@@ -78,16 +78,16 @@ func (s *Stay) options() []kgo.Opt {
 		kgo.OnPartitionsAssigned(func(_ context.Context, cl *kgo.Client, ps map[string][]int32) {
 			s.stands(true, nil) // called also when there is no partition for this member
 			id, _ := cl.GroupMetadata()
-			if s.givenUp(id) {
-				s.hand(Handover{GivenUp: true})
+			if s.renamed(id) {
+				s.hand(Handover{Renamed: true})
 				return
 			}
 			s.owner.Store(&id)
 			s.hand(Handover{Assigned: kafka.Flatten(ps)})
 		}),
 		kgo.OnPartitionsRevoked(func(_ context.Context, cl *kgo.Client, ps map[string][]int32) {
-			if id, _ := cl.GroupMetadata(); s.givenUp(id) {
-				s.hand(Handover{GivenUp: true})
+			if id, _ := cl.GroupMetadata(); s.renamed(id) {
+				s.hand(Handover{Renamed: true})
 				return
 			}
 			s.hand(Handover{Revoked: kafka.Flatten(ps)})
@@ -166,10 +166,10 @@ func (s *Stay) stands(joined bool, err error) {
 	}
 }
 
-// givenUp reports whether the partitions were given to a member of another name. A group of the classic protocol that answers a JoinGroup
+// renamed reports whether the partitions were given to a member of another name. A group of the classic protocol that answers a JoinGroup
 // with UNKNOWN_MEMBER_ID has given the member up; the client (kgo v1.22) asks again without a name, keeps its partitions, and has the new
 // name and generation before it learns of the new assignment. Brokers take offset commits in that name for every partition.
-func (s *Stay) givenUp(id string) bool {
+func (s *Stay) renamed(id string) bool {
 	owner := s.owner.Load()
 	return owner != nil && *owner != id
 }
@@ -177,7 +177,7 @@ func (s *Stay) givenUp(id string) bool {
 // Member is what requests say of the member that it is now: one that is not valid while the partitions are not known to be its own.
 func (s *Stay) Member() kafka.Member {
 	id, gen := s.cl.GroupMetadata()
-	if s.owner.Load() == nil || s.givenUp(id) {
+	if s.owner.Load() == nil || s.renamed(id) {
 		return kafka.Member{Generation: -1}
 	}
 	return kafka.Member{ID: id, Generation: gen, Instance: s.instance}

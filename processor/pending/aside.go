@@ -30,7 +30,7 @@ func (f *fifo) layAside(n *near, store *state.Partition) error {
 			continue
 		}
 		var value []byte
-		a := &aside{number: f.numbers, head: b.held[0], last: b.held[len(b.held)-1].offset, n: len(b.held)}
+		a := &aside{number: f.nextAside, head: b.held[0], last: b.held[len(b.held)-1].offset, n: len(b.held)}
 		for k := range b.held {
 			h := &b.held[k]
 			value = binary.AppendVarint(value, h.key.Due)
@@ -47,7 +47,7 @@ func (f *fifo) layAside(n *near, store *state.Partition) error {
 		if err := store.Spool(a.number, value); err != nil {
 			return err
 		}
-		f.numbers++
+		f.nextAside++
 		for k := range b.held {
 			n.release(b.held[k].ref)
 		}

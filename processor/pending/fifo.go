@@ -72,11 +72,11 @@ type fifo struct {
 	bytes  int64 // what the records take in near, and the notes here
 
 	// Of the list of what is late (aside.go).
-	near    *near
-	store   *state.Partition // nil: there is none, or none is needed
-	numbers uint64           // of blocks that were laid aside
-	away    int64            // bytes of those that are
-	failed  bool             // the store has not given one back
+	near      *near
+	store     *state.Partition // nil: there is none, or none is needed
+	nextAside uint64           // of blocks that were laid aside
+	away      int64            // bytes of those that are
+	failed    bool             // the store has not given one back
 }
 
 // block is some records in order, or where they are.

@@ -121,7 +121,7 @@ func (k *keyed) addLate(r *kgo.Record, h held, at idPlace) {
 	k.ledger.Hold(r.Offset)
 }
 
-func (k *keyed) part(now int64, items []Item, most load) ([]Item, state.Checkpoint) {
+func (k *keyed) part(now int64, items []Item, most ration) ([]Item, state.Checkpoint) {
 	to := k.planned
 	if mustDecide(k) || k.late.stuck() {
 		return items, to
@@ -151,7 +151,7 @@ func (k *keyed) part(now int64, items []Item, most load) ([]Item, state.Checkpoi
 // takeLate takes what is late, and returns what is taken beside it: where more is late than fits, a quarter of a part is for what is due of other
 // targets than what is late next, which would have to wait for the end of the list. That overtakes, and lets W stay. Beside another part, which has
 // taken of the list, it is all of a part.
-func takeLate(k *keyed, clock int64, items []Item, left *load) ([]Item, []wheel.Entry) {
+func takeLate(k *keyed, clock int64, items []Item, left *ration) ([]Item, []wheel.Entry) {
 	take := func(records int, bytes int64) {
 		before, took := len(items), int64(0)
 		items, took = k.late.take(clock, k.near, items, records, bytes)
@@ -162,7 +162,7 @@ func takeLate(k *keyed, clock int64, items []Item, left *load) ([]Item, []wheel.
 		}
 		left.bytes -= took
 	}
-	most := load{records: left.records * 3 / 4, bytes: left.bytes * 3 / 4}
+	most := ration{records: left.records * 3 / 4, bytes: left.bytes * 3 / 4}
 	fits := k.late.len() <= most.records && k.late.bytes+k.late.away <= most.bytes
 	due, waits := k.wheel.Next()
 	switch waits = waits && int64(due) <= clock && left.records > 1; {

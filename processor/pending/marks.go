@@ -68,13 +68,13 @@ func (p *Partition) Checkpoint() *Part {
 	if to.Offset == p.committed.Offset && to.Watermark == p.committed.Watermark && to.LowWater == p.committed.LowWater && !unsaid(p, to) {
 		return nil
 	}
-	return &Part{of: p, To: to, held: len(p.releases)}
+	return &Part{of: p, To: to, frees: len(p.releases)}
 }
 
 // Wrote takes in that a part without records has been written. A turn may have been decided since
 // that part was made: then that is the last decision.
 func (p *Partition) Wrote(pt *Part) {
-	p.written(pt.To, pt.held)
+	p.written(pt.To, pt.frees)
 	if pt.To.Offset >= p.done.Offset && !pt.To.Watermark.Less(p.done.Watermark) {
 		p.done = pt.To
 	}

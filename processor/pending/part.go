@@ -12,7 +12,7 @@ import (
 // order of their keys, and then those that overtake others; those of a queue are all in offset order.
 type Part struct {
 	of    *Partition
-	held  int       // of a checkpoint alone: how many of what the partition remembers for a checkpoint to come (records, stubs, ids) it releases
+	frees int       // of a checkpoint alone: how many of what the partition remembers for a checkpoint to come (records, stubs, ids) it releases
 	from  state.Key // W before
 	To    state.Checkpoint
 	Items []Item

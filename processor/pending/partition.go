@@ -34,16 +34,16 @@ type Partition struct {
 type order interface {
 	written(r *kgo.Record, now int64) topics.Stamp // when a record counts as written
 	admit(r *kgo.Record, req *topics.Request, now int64) (Accepted, error)
-	refuse(r *kgo.Record, refusal *topics.Refusal)                      // a record whose headers cannot be understood
-	resolve(key state.Key, by int64) error                              // a resolve record
-	cancel(r *kgo.Record, req *topics.Request) error                    // a record that cancels another one
-	part(now int64, items []Item, most load) ([]Item, state.Checkpoint) // what is due, with O and W
-	next() (due int64, ok bool)                                         // when there is something to do
-	wants(now int64) int                                                // at most so many records are due
-	offset() int64                                                      // O, when nothing is due
-	low(offset int64) int64                                             // L, with that O
-	settle(items []Item)                                                // gives back the memory of what is resolved
-	sight(Sighting)                                                     // where the log ends
+	refuse(r *kgo.Record, refusal *topics.Refusal)                        // a record whose headers cannot be understood
+	resolve(key state.Key, by int64) error                                // a resolve record
+	cancel(r *kgo.Record, req *topics.Request) error                      // a record that cancels another one
+	part(now int64, items []Item, most ration) ([]Item, state.Checkpoint) // what is due, with O and W
+	next() (due int64, ok bool)                                           // when there is something to do
+	wants(now int64) int                                                  // at most so many records are due
+	offset() int64                                                        // O, when nothing is due
+	low(offset int64) int64                                               // L, with that O
+	settle(items []Item)                                                  // gives back the memory of what is resolved
+	sight(Sighting)                                                       // where the log ends
 	pending() int64
 	count(now int64) Figures
 	needs(now int64) time.Duration
@@ -287,7 +287,7 @@ func (p *Partition) Take(now int64, items []Item, records int, bytes int64) *Par
 	if p.leaving {
 		return nil
 	}
-	return take(p, now, items, load{records: records, bytes: bytes, stubs: freeStubs})
+	return take(p, now, items, ration{records: records, bytes: bytes, stubs: freeStubs})
 }
 
 // Beside takes a second part of a partition for the turn that has its first one: what has become due since for targets other than the one with
@@ -310,7 +310,7 @@ func (p Beside) Take(now int64, items []Item, records int, bytes int64) *Part {
 	if !p.live || p.again.any() || p.leaving || !p.May() {
 		return nil
 	}
-	return take(p.Partition, now, items, load{records: records, bytes: bytes, stubs: freeStubs, beside: true})
+	return take(p.Partition, now, items, ration{records: records, bytes: bytes, stubs: freeStubs, beside: true})
 }
 
 // Among is a partition among the others of its topic.
@@ -319,7 +319,7 @@ type Among struct{ *Partition }
 // Others tells how many these are: a cancel by an id goes to all of them.
 func (p Among) Others(n int) { p.late.others = n }
 
-func take(p *Partition, now int64, items []Item, most load) *Part {
+func take(p *Partition, now int64, items []Item, most ration) *Part {
 	items, to := p.order.part(now, items, most)
 	if len(items) == 0 {
 		return nil

@@ -120,7 +120,7 @@ func (q *queue) offset() int64 {
 }
 
 // part moves what is due from the head.
-func (q *queue) part(now int64, items []Item, most load) ([]Item, state.Checkpoint) {
+func (q *queue) part(now int64, items []Item, most ration) ([]Item, state.Checkpoint) {
 	items, _ = q.take(now, q.near, items, most.records, most.bytes)
 	to := q.planned
 	to.Offset = q.offset()

@@ -8,8 +8,8 @@ import (
 	"github.com/duewheel/duewheel/wheel"
 )
 
-// load is how much a part may take.
-type load struct {
+// ration is how much a part may take.
+type ration struct {
 	records int
 	bytes   int64
 	stubs   int  // beside the records
@@ -20,10 +20,10 @@ type load struct {
 	looks int    // and so many entries are looked at for that.
 }
 
-func (l *load) left() bool { return l.records > 0 && l.bytes > 0 }
+func (l *ration) left() bool { return l.records > 0 && l.bytes > 0 }
 
 // fits reports whether a part may take all of some entries.
-func (t *timetable) fits(all []wheel.Entry, most load) bool {
+func (t *timetable) fits(all []wheel.Entry, most ration) bool {
 	for i, e := range all {
 		if !most.left() {
 			return false
@@ -35,7 +35,7 @@ func (t *timetable) fits(all []wheel.Entry, most load) bool {
 }
 
 // count counts what is taken.
-func (t *timetable) count(e wheel.Entry, left *load) {
+func (t *timetable) count(e wheel.Entry, left *ration) {
 	run := t.near.get(ref(e.Ref))
 	if left.stubs > 0 && isStub(run) {
 		left.stubs--
@@ -49,7 +49,7 @@ func (t *timetable) count(e wheel.Entry, left *load) {
 // among the others (max-min fairness). Where there are more lines than records to take, those come first that wait longest. The first of all is
 // taken in any case, so that W moves; not beside another part, which has seen to that: then the longest line is left out. Beside a list of what is late,
 // where W stays, each line gives what may overtake.
-func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.Entry {
+func (t *timetable) share(now wheel.Tick, left ration, out []wheel.Entry) []wheel.Entry {
 	first := t.firstLine()
 	var but *line
 	if left.but > 0 {
@@ -57,13 +57,13 @@ func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.
 	}
 	for n := -1; left.left() && len(out) > n && (n < 0 || left.below == 0); {
 		n = len(out)
-		order := t.order[:0]
+		order := t.sharers[:0]
 		for _, l := range t.lines {
 			if l.n > 0 && l.blocks[0][0].Due <= now && l != but {
 				order = append(order, l)
 			}
 		}
-		if t.order = order; left.beside && left.below == 0 { // else it is the list of what is late that is longest
+		if t.sharers = order; left.beside && left.below == 0 { // else it is the list of what is late that is longest
 			order = withoutLongest(order)
 		}
 		few := len(order) <= left.records
@@ -93,8 +93,8 @@ func withoutLongest(lines []*line) []*line {
 
 // from takes from a line one of so many shares of what is left, but one record at least. What never overtakes waits until it is the first of all, and
 // beside a list of what is late for the end of that.
-func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []wheel.Entry) []wheel.Entry {
-	was := load{records: max(left.records/shares, 1), bytes: max(left.bytes/int64(shares), 1), stubs: left.stubs}
+func (t *timetable) from(l *line, now wheel.Tick, left *ration, shares int, out []wheel.Entry) []wheel.Entry {
+	was := ration{records: max(left.records/shares, 1), bytes: max(left.bytes/int64(shares), 1), stubs: left.stubs}
 	mine, others := was, t.firstBeside(l)
 	take := func(e wheel.Entry) {
 		t.queued--
@@ -126,7 +126,7 @@ type picking struct {
 }
 
 // of says of entries, one after the other, whether they are taken: not what has to wait, nor what is due together with that and comes behind it.
-func (p picking) of(left *load, take func(wheel.Entry)) func(wheel.Entry) (takes, goOn bool) {
+func (p picking) of(left *ration, take func(wheel.Entry)) func(wheel.Entry) (takes, goOn bool) {
 	waits, waiting := wheel.Tick(0), false
 	return func(e wheel.Entry) (takes, goOn bool) {
 		if !left.left() || e.Due > p.now {

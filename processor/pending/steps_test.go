@@ -298,7 +298,7 @@ func (h *hashed) checkpoint(c state.Checkpoint) {
 
 func (h *hashed) part(pt *Part) {
 	h.checkpoint(pt.To)
-	h.put(pt.from.Due, pt.from.Seq, int64(pt.held), int64(pt.rest))
+	h.put(pt.from.Due, pt.from.Seq, int64(pt.frees), int64(pt.rest))
 	h.items(pt.Items)
 }
 

@@ -11,7 +11,7 @@ type taking struct{ *window }
 const freeStubs = 20_000
 
 // due moves what is due into items, as much as a part may take. What is moved no longer counts as pending.
-func (w taking) due(now int64, items []Item, most load) []Item {
+func (w taking) due(now int64, items []Item, most ration) []Item {
 	if w.wheel.several || w.wheel.queued > 0 {
 		return w.fairly(now, items, most)
 	}
@@ -28,7 +28,7 @@ func (w taking) due(now int64, items []Item, most load) []Item {
 }
 
 // fairly is due for records of several targets.
-func (w taking) fairly(now int64, items []Item, most load) []Item {
+func (w taking) fairly(now int64, items []Item, most ration) []Item {
 	got, inOrder := w.wheel.due(wheel.Tick(now), most)
 	items = w.all(got, items, &most)
 	w.overtake(items[len(items)-len(got)+inOrder:])
@@ -37,7 +37,7 @@ func (w taking) fairly(now int64, items []Item, most load) []Item {
 
 // overtaking moves entries into items, all of which overtake.
 func (w taking) overtaking(got []wheel.Entry, items []Item) []Item {
-	items = w.all(got, items, &load{})
+	items = w.all(got, items, &ration{})
 	w.overtake(items[len(items)-len(got):])
 	return items
 }
@@ -55,7 +55,7 @@ func (w taking) overtake(items []Item) {
 }
 
 // all moves entries into items, and counts them.
-func (w taking) all(got []wheel.Entry, items []Item, left *load) []Item {
+func (w taking) all(got []wheel.Entry, items []Item, left *ration) []Item {
 	w.removeIDs(w.near, got)
 	remembered := w.ledger.Waiting() < w.ledger.Len()
 	for i, e := range got {

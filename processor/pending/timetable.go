@@ -26,7 +26,7 @@ type timetable struct {
 	byTo    []*line       // by the number of their target
 	queued  int           // in lines
 	loads   *line         // of what was loaded last
-	order   []*line       // scratch
+	sharers []*line       // scratch
 	taken   []wheel.Entry // scratch
 
 	several bool // it goes to several targets, or may
@@ -219,7 +219,7 @@ func (t *timetable) line(n number) *line {
 
 // dropLines gives up all lines, which are empty. Where there are no numbers left, and no ref bears one, they are given anew.
 func dropLines(t *timetable) {
-	t.lines, t.byTo, t.order, t.loads = nil, nil, nil, nil
+	t.lines, t.byTo, t.sharers, t.loads = nil, nil, nil, nil
 	if t.numbers.given == mostNumbers-1 && t.Wheel.Len() == 0 {
 		t.numbers = numbers{seed: t.numbers.seed}
 	}
@@ -227,7 +227,7 @@ func dropLines(t *timetable) {
 
 // due takes what is due and fits: first what is in order, then what overtakes, each in the order of keys; and says how much of it is in order, which is
 // something if anything is due. What it returns is good until it is called again.
-func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrder int) {
+func (t *timetable) due(now wheel.Tick, most ration) (entries []wheel.Entry, inOrder int) {
 	if !most.left() {
 		return nil, 0
 	}
@@ -253,7 +253,7 @@ func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrd
 
 // overtakers takes of what is due and may overtake as much as fits, of what lies below what is late next and goes elsewhere: it overtakes
 // what waits elsewhere. What it returns is good until it or due is called again.
-func overtakers(t *timetable, now wheel.Tick, most load, next *held) []wheel.Entry {
+func overtakers(t *timetable, now wheel.Tick, most ration, next *held) []wheel.Entry {
 	most.below, most.but, most.looks = next.offset, next.goesTo(), max(sortAtOnce, sortAhead*most.records)
 	due := sortAll(t, now, nextOf(t, now, most), most)
 	t.taken = t.share(now, most, due)
@@ -262,7 +262,7 @@ func overtakers(t *timetable, now wheel.Tick, most load, next *held) []wheel.Ent
 }
 
 // nextOf takes the next due entries out of the wheel, as many as may have to be parsed, into scratch. What is early and due by now is in a line then.
-func nextOf(t *timetable, now wheel.Tick, most load) []wheel.Entry {
+func nextOf(t *timetable, now wheel.Tick, most ration) []wheel.Entry {
 	if cap(t.taken) > mostScratch {
 		t.taken = nil
 	}
@@ -274,7 +274,7 @@ func nextOf(t *timetable, now wheel.Tick, most load) []wheel.Entry {
 }
 
 // sortAll puts entries into their lines, and what is due behind them, as much as is to be sorted at once. It returns their memory.
-func sortAll(t *timetable, now wheel.Tick, due []wheel.Entry, most load) []wheel.Entry {
+func sortAll(t *timetable, now wheel.Tick, due []wheel.Entry, most ration) []wheel.Entry {
 	left, parses := max(sortAtOnce, sortAhead*most.records), max(sortAtOnce, parseAhead*most.records)
 	for len(due) > 0 {
 		left, parses = left-len(due), parses-t.sort(due)

@@ -15,7 +15,7 @@ type outlasting struct{ *Renderer }
 // delay topic would delete it meanwhile, it is carried on, as what waits for its target is: it comes back at the end of the log, and the others go on.
 func (r outlasting) undeliverable(ctx context.Context, pt *Part, it *pending.Item, tried topics.Retry, now int64, refusal *topics.Refusal) error {
 	err := r.deadLetter(ctx, pt, it, refusal)
-	if held := (HeldError{}); !errors.As(err, &held) || pt.Ordered() || !r.ages(pt, now) {
+	if stuck := (StuckError{}); !errors.As(err, &stuck) || pt.Ordered() || !r.ages(pt, now) {
 		return err
 	}
 	if _, again, retried := pt.Mark.Written(r.rec.Headers, r.rec.Offset); retried {

@@ -88,10 +88,10 @@ func (r *Renderer) nameTargets() {
 	}
 }
 
-// HeldError means that a part cannot be tried now, because a record in it can go nowhere.
-type HeldError struct{ Why string }
+// StuckError means that a part cannot be tried now, because a record in it can go nowhere.
+type StuckError struct{ Why string }
 
-func (e HeldError) Error() string { return e.Why }
+func (e StuckError) Error() string { return e.Why }
 
 // ErrAsking means that a part waits for what brokers answer next of a target: no trouble, and nothing
 // to speak of.
@@ -100,7 +100,7 @@ var ErrAsking = errors.New("a target is looked up again")
 // ErrBehind means that a part comes after one of its partition that is held up, and is tried when that is.
 var ErrBehind = errors.New("what comes before it is held up")
 
-// Part renders every item of a part, or none: a HeldError, or ErrAsking. Then it says, too, how many there
+// Part renders every item of a part, or none: a StuckError, or ErrAsking. Then it says, too, how many there
 // are before the one that can go nowhere.
 func (r *Renderer) Part(ctx context.Context, pt *Part, now int64) (before int, err error) {
 	if err := r.openAudit(ctx, pt); err != nil {
@@ -271,7 +271,7 @@ func (r *Renderer) deadLetter(ctx context.Context, pt *Part, it *pending.Item, r
 	t := r.Targets.Of([]byte(pt.Route.LetterBox(refusal)))
 	st := r.Targets.Await(ctx, t, lookupWait)
 	if !r.takes(t, st, true) {
-		return HeldError{fmt.Sprintf("a record has to go to the dead letter topic %s: %s", t.Name, st.NotReady())}
+		return StuckError{fmt.Sprintf("a record has to go to the dead letter topic %s: %s", t.Name, st.NotReady())}
 	}
 	out := r.newRecord()
 	out.Topic, out.Key, out.Value = t.Name, rec.Key, rec.Value
@@ -302,7 +302,7 @@ func (r *Renderer) deadLetter(ctx context.Context, pt *Part, it *pending.Item, r
 func (r *Renderer) carryOn(ctx context.Context, pt *Part, it *pending.Item, req *topics.Request, now int64, why string) error {
 	rec := &r.rec
 	if pt.Ordered() {
-		return HeldError{why}
+		return StuckError{why}
 	}
 	appended, err := r.append(ctx, pt, it, OutRetry, topics.Retry{
 		Due:     retryDue(now + r.pause(rec.Offset, req.Attempt).Milliseconds()),
@@ -311,9 +311,9 @@ func (r *Renderer) carryOn(ctx context.Context, pt *Part, it *pending.Item, req 
 	})
 	switch {
 	case err != nil:
-		return HeldError{why + "; and " + err.Error()}
+		return StuckError{why + "; and " + err.Error()}
 	case !appended:
-		return HeldError{fmt.Sprintf("%s; record %d is too large to be appended again", why, rec.Offset)}
+		return StuckError{fmt.Sprintf("%s; record %d is too large to be appended again", why, rec.Offset)}
 	}
 	return nil
 }
@@ -324,7 +324,7 @@ func (r *Renderer) postpone(ctx context.Context, pt *Part, it *pending.Item, req
 	appended, err := r.append(ctx, pt, it, OutPostponed, topics.Retry{Due: due, Origin: topics.Origin{Offset: r.rec.Offset, Timestamp: r.rec.Timestamp, Due: due}})
 	switch {
 	case err != nil:
-		return HeldError{err.Error()}
+		return StuckError{err.Error()}
 	case !appended:
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeTooLarge,
 			"the topic %s does not take it once more, with a header that says when it is due: with message.timestamp.type LogAppendTime it need not", pt.TP.Topic))
@@ -359,7 +359,7 @@ func (r *Renderer) delayTopic(ctx context.Context, pt *Part) (*targets.Target, *
 	t := r.Targets.Of([]byte(pt.TP.Topic))
 	st := r.Targets.Await(ctx, t, lookupWait)
 	if !r.takes(t, st, true) {
-		return nil, nil, HeldError{fmt.Sprintf("delay topic %s: %s", t.Name, st.NotReady())}
+		return nil, nil, StuckError{fmt.Sprintf("delay topic %s: %s", t.Name, st.NotReady())}
 	}
 	return t, st, nil
 }

@@ -34,7 +34,7 @@ func renderAgain(r *Renderer, pt *Part, it *pending.Item) {
 	}
 }
 
-// mayResolve is a HeldError while the delay topic refuses what is written to this partition of it: a turn with a resolve record would fail, what it writes
+// mayResolve is a StuckError while the delay topic refuses what is written to this partition of it: a turn with a resolve record would fail, what it writes
 // elsewhere would be in vain, and the next one would do the same.
 func mayResolve(r *Renderer, pt *Part) error {
 	t := r.Targets.Of([]byte(pt.TP.Topic))
@@ -44,7 +44,7 @@ func mayResolve(r *Renderer, pt *Part) error {
 		why = st.NotReady()
 	}
 	if why != "" {
-		return HeldError{fmt.Sprintf("delay topic %s: %s", t.Name, why)}
+		return StuckError{fmt.Sprintf("delay topic %s: %s", t.Name, why)}
 	}
 	return nil
 }

@@ -62,12 +62,12 @@ func (t *Turn) makeRoom(ctx context.Context) error {
 	return t.Producer.Renew(ctx)
 }
 
-// window keeps the batches of a topic within what it takes, where the client does not: the records
+// packing keeps the batches of a topic within what it takes, where the client does not: the records
 // that go together make no larger batch, or are a single one.
-type window struct{ takes, used, round int }
+type packing struct{ takes, used, round int }
 
 // roundOf is which round the next record of this size goes with.
-func (w *window) roundOf(size int) int {
+func (w *packing) roundOf(size int) int {
 	if w.used > 0 && w.used+size > w.takes {
 		w.round, w.used = w.round+1, 0
 	}
@@ -75,14 +75,14 @@ func (w *window) roundOf(size int) int {
 	return w.round
 }
 
-// windows are those of a turn, by topic; nil for a topic whose batches the client keeps small.
-type windows map[string]*window
+// packings are those of a turn, by topic; nil for a topic whose batches the client keeps small.
+type packings map[string]*packing
 
-func (ws windows) of(topic string, b *producer.Bounds) *window {
+func (ws packings) of(topic string, b *producer.Bounds) *packing {
 	w, ok := ws[topic]
 	if !ok {
 		if takes, larger := b.Exceeds(topic); larger {
-			w = &window{takes: int(takes)}
+			w = &packing{takes: int(takes)}
 		}
 		ws[topic] = w
 	}
@@ -93,9 +93,9 @@ func (ws windows) of(topic string, b *producer.Bounds) *window {
 // that have to wait until what goes before them has been answered: in rounds, and then in stages.
 func (t *Turn) handOver(promise func(*kgo.Record, error)) (later [][]*kgo.Record, stages []rounds) {
 	stages = make([]rounds, lastStage+1)
-	ws, in, topic, w := [lastStage + 1]windows{}, 0, "", (*window)(nil)
+	ws, in, topic, w := [lastStage + 1]packings{}, 0, "", (*packing)(nil)
 	for stage := range ws {
-		ws[stage] = windows{}
+		ws[stage] = packings{}
 	}
 	for i := range t.Renderer.Outputs {
 		o := &t.Renderer.Outputs[i]

@@ -45,7 +45,7 @@ func TestSizeIsJudgedAsTheBrokerDoes(t *testing.T) {
 func TestWindowRounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOf(rapid.IntRange(1, 150)).Draw(t, "sizes")
-		w := &window{takes: 100}
+		w := &packing{takes: 100}
 		round, sum := 0, 0
 		for i, size := range sizes {
 			switch got := w.roundOf(size); {

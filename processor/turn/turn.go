@@ -36,7 +36,7 @@ type Turn struct {
 	// What became of it; set before it is handed back to the lane.
 	Outcome     Outcome
 	Err         error
-	Held        []Held            // not tried: as if the turn had not begun for them
+	Untried     []Untried         // not tried: as if the turn had not begun for them
 	Tried       []*Part           // what the outcome is about
 	OwnEnds     map[*Part]int64   // records of ours that were appended lie below
 	Blamed      map[string]error  // targets that did not take their records
@@ -51,8 +51,8 @@ type Turn struct {
 	Answered    time.Time
 }
 
-// Held is a part that was not tried, because a record in it can go nowhere now: Why is a HeldError, ErrAsking or ErrBehind.
-type Held struct {
+// Untried is a part that was not tried, because a record in it can go nowhere now: Why is a StuckError, ErrAsking or ErrBehind.
+type Untried struct {
 	Part   *Part
 	Before int // how many of its records come before the one that can go nowhere
 	Why    error
@@ -132,8 +132,8 @@ func (t *Turn) RenderParts(ctx context.Context, parts []*Part) {
 	now := t.Clock.Time()
 	t.Renderer.Env, t.Renderer.parts, t.Renderer.named = t.Env, parts, false
 	for _, pt := range parts {
-		if len(pt.Items) > 0 && slices.ContainsFunc(t.Held, func(h Held) bool { return h.Part.TP == pt.TP }) {
-			t.Held = append(t.Held, Held{pt, 0, ErrBehind})
+		if len(pt.Items) > 0 && slices.ContainsFunc(t.Untried, func(h Untried) bool { return h.Part.TP == pt.TP }) {
+			t.Untried = append(t.Untried, Untried{pt, 0, ErrBehind})
 			continue
 		}
 		// What was taken was due by the lane's clock, or by one of the group before, even if the
@@ -149,7 +149,7 @@ func (t *Turn) RenderParts(ctx context.Context, parts []*Part) {
 			before, err = t.Renderer.Part(ctx, pt, t.Renderer.now.UnixMilli())
 		}
 		if err != nil {
-			t.Held = append(t.Held, Held{pt, before, err})
+			t.Untried = append(t.Untried, Untried{pt, before, err})
 			continue
 		}
 		t.Tried = append(t.Tried, pt)
