@@ -55,7 +55,7 @@ func TestCheckpointFromAStoreThatHoldsNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			equal(t, "W", p.Marks().Judge, state.Key{Due: testNow, Seq: 1})
+			equal(t, "W", p.Marks().LateUpTo, state.Key{Due: testNow, Seq: 1})
 			equal(t, "start", p.Marks().Start, 2)
 		})
 	}
@@ -101,7 +101,7 @@ func TestCheckpointFromTheStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "W", p.Marks().Judge, state.Key{Due: testNow, Seq: 0})
+	equal(t, "W", p.Marks().LateUpTo, state.Key{Due: testNow, Seq: 0})
 	if p.Marks().Committed.Offset > 2 || p.Marks().Committed.LowWater > 1 {
 		t.Errorf("it goes on from %+v", p.Marks().Committed)
 	}
@@ -109,7 +109,7 @@ func TestCheckpointFromTheStore(t *testing.T) {
 		t.Errorf("a log that ends below what the store knows: %v", err)
 	}
 	equal(t, "given up", p.Marks().Committed.GivenUp, 0)
-	if p, err = l.assign(state.Checkpoint{Offset: -1}, 3, 3, 3); err != nil || p.Marks().Committed.Offset != 3 || p.Marks().Judge != (state.Key{}) {
+	if p, err = l.assign(state.Checkpoint{Offset: -1}, 3, 3, 3); err != nil || p.Marks().Committed.Offset != 3 || p.Marks().LateUpTo != (state.Key{}) {
 		t.Errorf("a store below the log is used: %+v, %v", p.Marks().Committed, err)
 	}
 }

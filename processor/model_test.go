@@ -187,7 +187,7 @@ func (m *model) wakes() {
 		}
 	}
 	due, ok := p.nextDue()
-	if first < math.MaxInt64 && (!ok || due > max(first, p.Marks().Judge.Due)) {
+	if first < math.MaxInt64 && (!ok || due > max(first, p.Marks().LateUpTo.Due)) {
 		m.Fatalf("the lane sleeps until %d (%v), and a record is due at %d", due, ok, first)
 	}
 }
@@ -206,7 +206,7 @@ func (m *model) take(records int, bytes int64) bool {
 	if len(p.Repeated()) > 0 {
 		whole = p.Repeated()[0]
 	}
-	from := p.Marks().Judge
+	from := p.Marks().LateUpTo
 	clock := max(m.now, from.Due)
 	pt := p.take(m.now, m.l.selection.items(), records, bytes)
 	if pt == nil {

@@ -130,7 +130,7 @@ func (p *partition) opened() bool { return p.Partition != nil }
 
 // errAhead says what a W that is ahead means and what can be done.
 func (p *partition) errAhead(now int64) error {
-	w := time.UnixMilli(p.Marks().Judge.Due)
+	w := time.UnixMilli(p.Marks().LateUpTo.Due)
 	return fmt.Errorf("the watermark is %v ahead of the brokers' time: a clock that was wrong has moved it, a replica's or a broker's. "+
 		"Until %s a record that is requested for a time before that is delivered when it is due, and when those before it in the log have been. "+
 		"To end this sooner stop the group and use `duewheel checkpoints reset --force`: with --to-offset what is pending is given up, with --to-beginning what is in the log is delivered again",

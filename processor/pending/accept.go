@@ -59,7 +59,7 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, _ error) {
 			q.copied(of, c)
 			return a, nil
 		}
-		if c.Seq < p.parsers[0].from && !p.judge.Less(state.Key{Due: c.Due, Seq: c.Seq}) {
+		if c.Seq < p.parsers[0].from && !p.lateUpTo.Less(state.Key{Due: c.Due, Seq: c.Seq}) {
 			return a, nil // it is resolved, has left nothing, and the checkpoint does not name its parser any more
 		}
 		err := p.parsers.at(c.Seq).Again(req, headers, topics.Stamp{Millis: c.Timestamp, Key: r.Key, NoValue: r.Value == nil}, c.Due, c.Seq, &p.Mark)

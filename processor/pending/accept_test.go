@@ -21,7 +21,7 @@ func TestLateArrival(t *testing.T) {
 	l.read(t, p, testNow, req(1, ms(-1), "orders"), req(2, ms(0), "orders")) // the second has a larger seq: pending
 	equal(t, "late records", p.late.len(), 1)
 	equal(t, "records in the wheel", p.wheel.Len(), 1)
-	equals(t, "records in the store", keysOf(t, p.store, p.judge), nil)
+	equals(t, "records in the store", keysOf(t, p.store, p.lateUpTo), nil)
 	pt := p.Take(testNow, nil, 10, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{1, 2})
 }
@@ -124,7 +124,7 @@ func TestLoadAcrossTheHorizon(t *testing.T) {
 		l.read(t, p, testNow, r)
 	}
 	equal(t, "records in the wheel", p.wheel.Len(), 0)
-	equal(t, "records in the store", len(keysOf(t, p.store, p.judge)), n)
+	equal(t, "records in the store", len(keysOf(t, p.store, p.lateUpTo)), n)
 	if due, ok := p.Next(); !ok || due > ms(farMs) {
 		t.Errorf("next due is %d (%v)", due-testNow, ok)
 	}
@@ -164,7 +164,7 @@ func TestSpill(t *testing.T) {
 	}
 	must(t, p.spillFrom(ms(1000)))
 	equal(t, "records in the wheel", p.wheel.Len(), 20)
-	equal(t, "records in the store", len(keysOf(t, p.store, p.judge)), 30)
+	equal(t, "records in the store", len(keysOf(t, p.store, p.lateUpTo)), 30)
 	equal(t, "pending", p.Pending(), 50)
 	l.read(t, p, testNow, req(50, ms(1000), "orders"), req(51, ms(999), "orders"))
 	equal(t, "records in the wheel", p.wheel.Len(), 21)
@@ -264,7 +264,7 @@ func TestStoredBeforeAccepted(t *testing.T) {
 		t.Error("it is not refused")
 	}
 	l.happened(pt)
-	equals(t, "left in the store", keysOf(t, p.store, p.judge), nil)
+	equals(t, "left in the store", keysOf(t, p.store, p.lateUpTo), nil)
 }
 
 // One that is not live goes on reading whatever it holds, since nothing would drain it; a live

@@ -90,7 +90,7 @@ func TestSpillOfAnInstantIsInSteps(t *testing.T) {
 		more, err = p.Fit(testNow, room)
 		must(t, err)
 		must(t, Check(p))
-		has := len(keysOf(t, p.store, p.judge))
+		has := len(keysOf(t, p.store, p.lateUpTo))
 		switch {
 		case has-was > step+1 || fits > many:
 			t.Fatalf("step %d writes %d records", fits, has-was)

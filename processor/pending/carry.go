@@ -34,7 +34,7 @@ func (p Carrying) Copy(r *kgo.Record) (written []kgo.RecordHeader, c topics.Copy
 	c.From = r.Offset
 	key := state.Key{Due: c.Due, Seq: c.Seq}
 	_, gone := p.gone[key]
-	return written, c, !gone && p.judge.Less(key)
+	return written, c, !gone && p.lateUpTo.Less(key)
 }
 
 // Take makes a part that resolves nothing, beside which copies are appended, in the order of the log that they are copied from. L stays at or below the first
@@ -50,7 +50,7 @@ func (p Carrying) Take(copies iter.Seq[topics.Copy]) *Part {
 			p.carrying = &c.From
 		}
 	}
-	return &Part{of: p.Partition, from: p.judge, To: to, Carries: true}
+	return &Part{of: p.Partition, from: p.lateUpTo, To: to, Carries: true}
 }
 
 // Done takes in what became of such a part: the copies lie below an offset, or it is 0, and there are none.

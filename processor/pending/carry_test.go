@@ -122,7 +122,7 @@ func TestStaleCopySaysByWhat(t *testing.T) {
 			})
 			t.Run(name+", when W has passed it", func(t *testing.T) {
 				l, p := begin(t)
-				p.judge = state.Key{Due: ms(2 * farMs)}
+				p.lateUpTo = state.Key{Due: ms(2 * farMs)}
 				l.read(t, p, testNow, log[2])
 				says(t, l, p, 1)
 			})

@@ -16,8 +16,8 @@ func Check(p *Partition) error {
 
 func checkMarks(p *Partition) error {
 	switch {
-	case p.judge.Less(p.done.Watermark):
-		return fmt.Errorf("late is decided against %v, and W is %v", p.judge, p.done.Watermark)
+	case p.lateUpTo.Less(p.done.Watermark):
+		return fmt.Errorf("late is decided against %v, and W is %v", p.lateUpTo, p.done.Watermark)
 	case p.done.Watermark.Less(p.committed.Watermark), p.done.Offset < p.committed.Offset:
 		return fmt.Errorf("committed is %+v, and decided %+v", p.committed, p.done)
 	case p.wheel.Len() > p.ledger.Len():
@@ -42,8 +42,8 @@ func checkLate(p *Partition) error {
 		if h.effect.Pending() {
 			notes++
 		}
-		if h.refusal == nil && h.effect == EffectNone && p.judge.Less(h.key) {
-			return fmt.Errorf("record %d is late, with key %v above %v", h.offset, h.key, p.judge)
+		if h.refusal == nil && h.effect == EffectNone && p.lateUpTo.Less(h.key) {
+			return fmt.Errorf("record %d is late, with key %v above %v", h.offset, h.key, p.lateUpTo)
 		}
 		if h.offset <= before {
 			return fmt.Errorf("late record %d comes after %d", h.offset, before)
@@ -105,7 +105,7 @@ func checkNothing(p *Partition) error {
 	}
 	left := 0 // and in gone lies what a partition without a store was not sure of, until it is read again
 	if p.store != nil && !p.dirty {
-		if err := p.store.Scan(p.judge, func(state.Key, []byte) bool { left++; return true }); err != nil {
+		if err := p.store.Scan(p.lateUpTo, func(state.Key, []byte) bool { left++; return true }); err != nil {
 			return err
 		}
 	}

@@ -67,11 +67,11 @@ func (k copying) take(r *kgo.Record, c topics.Copy, req *topics.Request, appende
 	cp.own, cp.by = k.own.take(cp.key, c.From)
 	k.copied.see(c.Seq)
 	k.wheel.sees(req.Target)
-	if !k.judge.Less(cp.key) {
+	if !k.lateUpTo.Less(cp.key) {
 		if who.id != nil {
 			cp.stub = k.parsers.stubOf(cp.key)
 		}
-		if !k.judge.Less(cp.stub) {
+		if !k.lateUpTo.Less(cp.stub) {
 			if cp.by > 0 && r.Offset >= k.accepted { // which is told: W has passed it meanwhile, and the log may begin between what has taken it away and this
 				k.stale(r, &cp)
 			}
@@ -362,7 +362,7 @@ func (w moving) forgetBelow(low int64) error {
 	}
 	var failed error
 	n := 0
-	err := w.store.Scan(w.judge, func(k state.Key, run []byte) bool {
+	err := w.store.Scan(w.lateUpTo, func(k state.Key, run []byte) bool {
 		if offset, err := recordOffset(run); err == nil && offset < low && w.ledger.Has(offset) {
 			stubs(w).uncount(k, offset, run, true)
 			w.store.Uncount(counted(k, run))

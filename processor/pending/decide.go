@@ -216,7 +216,7 @@ func (k *decision) remove(by int64, key state.Key) (Effect, error) {
 	effect, err := k.takeAway(by, key)
 	k.lost.names(key)
 	if err == nil && effect == EffectTooLate {
-		if stub := k.parsers.stubOf(key); k.judge.Less(stub) {
+		if stub := k.parsers.stubOf(key); k.lateUpTo.Less(stub) {
 			_, err = k.keepBack(by, stub, soughtStub{key})
 		}
 	}
@@ -234,7 +234,7 @@ func (k *decision) takeAway(by int64, key state.Key) (Effect, error) {
 		return EffectCancelled, nil
 	}
 	overtaken := k.ledger.Overtaken(key.Seq)
-	if !k.judge.Less(key) || overtaken && k.store == nil && k.horizon.Less(key) { // what only the log holds is counted still
+	if !k.lateUpTo.Less(key) || overtaken && k.store == nil && k.horizon.Less(key) { // what only the log holds is counted still
 		return EffectTooLate, nil
 	}
 	var what soughtRecord
@@ -321,7 +321,7 @@ func (k *decision) duplicate(q question, h *held, effect Effect) error {
 
 // replayed reports whether a replay would take a record that is refused for pending, or for delivered.
 func (k *decision) replayed(h *held) bool {
-	return k.judge.Less(h.key) || k.parsers.leaves(h.key, k.window.near.get(h.ref), k.judge) != (state.Key{})
+	return k.lateUpTo.Less(h.key) || k.parsers.leaves(h.key, k.window.near.get(h.ref), k.lateUpTo) != (state.Key{})
 }
 
 // replace decides what becomes of a replacement, by what it has done to what it names.
@@ -352,7 +352,7 @@ func (k *decision) accept(h *held, replaces bool) error {
 	if who.at != 0 {
 		who.id = rec.id(who.at)
 	}
-	if !k.judge.Less(h.key) {
+	if !k.lateUpTo.Less(h.key) {
 		k.lateID(h, who, rec.Timestamp)
 		return nil
 	}

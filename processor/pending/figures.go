@@ -12,7 +12,7 @@ import (
 type Marks struct {
 	Committed state.Checkpoint // as last committed
 	Done      state.Checkpoint // as last decided: committed, or acknowledged (at_least_once)
-	Judge     state.Key        // late is decided against this W
+	LateUpTo  state.Key        // late is decided against this W
 	Start     int64            // where reading began
 	Position  int64            // the next offset to be read
 	OwnEnd    int64            // records of ours lie below this offset
@@ -25,7 +25,7 @@ func (m Marks) End(stable int64) int64 { return max(stable, m.OwnEnd) }
 
 // Marks returns where it stands.
 func (m *marks) Marks() Marks {
-	return Marks{Committed: m.committed, Done: m.done, Judge: m.judge, Start: m.start, Position: m.position, OwnEnd: m.ownEnd, Leaving: m.leaving}
+	return Marks{Committed: m.committed, Done: m.done, LateUpTo: m.lateUpTo, Start: m.start, Position: m.position, OwnEnd: m.ownEnd, Leaving: m.leaving}
 }
 
 // Figures are how much a partition holds, and when it is due.

@@ -128,7 +128,7 @@ func (f *Follower) take(c state.Checkpoint) (err error) {
 	}
 	was := p.committed
 	p.dirty = p.dirty || c.Offset != was.Offset || c.Watermark != was.Watermark || c.LowWater != was.LowWater
-	p.committed, p.judge, p.accepted = c, c.Watermark, c.Offset
+	p.committed, p.lateUpTo, p.accepted = c, c.Watermark, c.Offset
 	p.ledger.Passed(c.Watermark)
 	return nil
 }
@@ -161,7 +161,7 @@ func (f *Follower) catchUp() error {
 
 // forget drops what the owner has resolved by moving W.
 func (f *Follower) forget(w state.Key) error {
-	if !f.p.judge.Less(w) {
+	if !f.p.lateUpTo.Less(w) {
 		return nil
 	}
 	if err := f.p.Sync(); err != nil { // a scan sees what is committed
@@ -180,7 +180,7 @@ func (f *Follower) forget(w state.Key) error {
 func (f *Follower) uncount(store *state.Partition, upTo state.Key) error {
 	p := f.p
 	var corrupt error
-	err := store.Scan(p.judge, func(k state.Key, run []byte) bool {
+	err := store.Scan(p.lateUpTo, func(k state.Key, run []byte) bool {
 		if upTo.Less(k) {
 			return false
 		}
@@ -211,9 +211,9 @@ func (f *Follower) HandOver(store *state.Partition, c state.Checkpoint) (got Inh
 	p := f.p
 	pos, used := store.Position()
 	switch {
-	case !used || pos.Resume != p.position || pos.Offset != p.committed.Offset || pos.Watermark != p.judge:
+	case !used || pos.Resume != p.position || pos.Offset != p.committed.Offset || pos.Watermark != p.lateUpTo:
 		return got, false, nil // another handle has written it
-	case p.position < c.LowWater || c.Offset < p.committed.Offset || c.LowWater < p.committed.LowWater || c.Watermark.Less(p.judge) || c.GivenUp > 0:
+	case p.position < c.LowWater || c.Offset < p.committed.Offset || c.LowWater < p.committed.LowWater || c.Watermark.Less(p.lateUpTo) || c.GivenUp > 0:
 		return got, false, nil
 	}
 	if err := f.uncount(store, c.Watermark); err != nil {

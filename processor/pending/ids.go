@@ -16,7 +16,7 @@ import (
 //
 // Invariants: ids has a record with an id if it is in the wheel and the store does not hold it, is late and not in a turn, waits in the
 // store's open batch, or lies beyond the horizon of a partition without a store. So what is found here is pending. What the store finds
-// is, if its key is above judge and not gone: the store takes an id away with its record, and of what was trimmed only the id may be left.
+// is, if its key is above lateUpTo and not gone: the store takes an id away with its record, and of what was trimmed only the id may be left.
 
 // identity is what a run is told of a record's id.
 type identity struct {

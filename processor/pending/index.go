@@ -113,7 +113,7 @@ func (w *index) inStore(all iter.Seq2[int, []byte], fn func(i int, e indexEntry)
 		return nil
 	}
 	err := w.store.FindIDs(all, func(i int, key state.Key, note int64) {
-		if _, gone := w.gone[key]; !gone && w.judge.Less(key) {
+		if _, gone := w.gone[key]; !gone && w.lateUpTo.Less(key) {
 			fn(i, entryOf(key, note))
 		}
 	})

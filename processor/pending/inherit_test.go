@@ -49,7 +49,7 @@ func TestStoreThatAloneHasIt(t *testing.T) {
 			equal(t, "pending", p.Pending(), c.pending)
 			equal(t, "start", p.start, c.start)
 			must(t, p.Sync())
-			equal(t, "records in the store", int64(len(keysOf(t, p.store, p.judge))), c.pending)
+			equal(t, "records in the store", int64(len(keysOf(t, p.store, p.lateUpTo))), c.pending)
 		})
 	}
 }
@@ -67,7 +67,7 @@ func TestScanIsCutShort(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || got.ledger.Len() != 0 {
 		t.Errorf("got %v, with %d records counted", err, got.ledger.Len())
 	}
-	equal(t, "records in the store", len(keysOf(t, p.store, p.judge)), 20_000)
+	equal(t, "records in the store", len(keysOf(t, p.store, p.lateUpTo)), 20_000)
 }
 
 // putStored has a store hold a far record, and count it.
@@ -90,7 +90,7 @@ func TestCancelledElsewhereBelowL(t *testing.T) {
 	equal(t, "start", p.start, 3)
 	must(t, p.goLive(l.room))
 	equal(t, "pending", p.Pending(), 2)
-	equals(t, "what the store holds", keysOf(t, p.store, p.judge), []int64{1, 2})
+	equals(t, "what the store holds", keysOf(t, p.store, p.lateUpTo), []int64{1, 2})
 	must(t, Check(p))
 }
 
@@ -250,7 +250,7 @@ func TestPositionBeforeWhatIsTakenAway(t *testing.T) {
 			p = assigned()
 			l.read(t, p, testNow, log[p.start:]...)
 			must(t, p.goLive(l.room))
-			equals(t, "what the store holds", keysOf(t, p.store, p.judge), []int64{2})
+			equals(t, "what the store holds", keysOf(t, p.store, p.lateUpTo), []int64{2})
 			equal(t, "pending", p.Pending(), 1)
 		})
 	}

@@ -15,8 +15,8 @@ import (
 // keyed resolves records in the order of their keys. What comes with a key at or below W, and what is refused, is late: it is resolved
 // when O passes it.
 //
-// Invariants: done.Watermark <= judge. Every pending record has a key above judge, or belongs to
-// the turn in flight. What is in late to be delivered has a key at or below judge; refusals, notes and open questions may lie above it.
+// Invariants: done.Watermark <= lateUpTo. Every pending record has a key above lateUpTo, or belongs to
+// the turn in flight. What is in late to be delivered has a key at or below lateUpTo; refusals, notes and open questions may lie above it.
 type keyed struct {
 	window
 	env  *Env
@@ -44,7 +44,7 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 		k.addQuestion(r, held{key: key, refusal: k.env.Route.Refuse(req, judged)}, questionOf(r.Offset, req), who.at)
 		return a, nil
 	}
-	switch late := !k.judge.Less(key); { // at or below W
+	switch late := !k.lateUpTo.Less(key); { // at or below W
 	case late && replay:
 		return a, copying{k}.replayStub(key, r.Offset, r.Timestamp.UnixMilli(), who.id)
 	case late:
@@ -357,7 +357,7 @@ func (k *keyed) Fit(now int64, room Room) (more bool, err error) {
 	if !k.live && room.Spill > 0 {
 		room.Spill = SpillBytes // it is read on whatever memory it takes, since nothing would drain it
 	}
-	limit := max(now, k.judge.Due) + room.Window + 1
+	limit := max(now, k.lateUpTo.Due) + room.Window + 1
 	if next, ok := k.wheel.Next(); !k.live && ok && room.Window <= LeastWindow {
 		limit = min(limit, int64(next))
 	}

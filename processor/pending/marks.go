@@ -14,7 +14,7 @@ type marks struct {
 	committed state.Checkpoint // as last committed
 	done      state.Checkpoint // as last decided: committed, or acknowledged (at_least_once)
 	planned   state.Checkpoint // as the last part that was made will leave it, or else done
-	judge     state.Key        // W of planned, or of the checkpoint that is followed: what arrives with a key at or below it is late
+	lateUpTo  state.Key        // W of planned, or of the checkpoint that is followed: what arrives with a key at or below it is late
 	limit     int64            // ms: up to here W counts as time that has passed; as of the owner's last step
 	accepted  int64            // O as found: below it arrivals are a replay
 	start     int64            // where reading began
@@ -45,13 +45,13 @@ func (m *marks) clock(now int64) int64 {
 	if m.Ahead() {
 		return now
 	}
-	return max(now, m.judge.Due)
+	return max(now, m.lateUpTo.Due)
 }
 
 // Ahead reports that a wrong clock has moved W. What is requested for times before it is late by
 // the protocol and not by any clock: it waits on the late list until it is due, and until those
 // before it in the log are, because that list is resolved by offset (design rule 3).
-func (m *marks) Ahead() bool { return m.judge.Due > m.limit }
+func (m *marks) Ahead() bool { return m.lateUpTo.Due > m.limit }
 
 // Checkpoint makes a part without records: a checkpoint that has moved on. Beside a turn
 // (at_least_once) it is what the last decision has left: what the turn holds lies above that W, or at

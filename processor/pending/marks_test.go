@@ -85,7 +85,7 @@ func TestCopyOfWhatWPassed(t *testing.T) {
 		p.Committed(carries)
 		must(t, p.Load(ms(60), l.room))
 		l.happened(p.Take(ms(60), nil, 10, anyBytes))
-		equal(t, "W", p.judge, state.Key{Due: ms(60), Seq: 2})
+		equal(t, "W", p.lateUpTo, state.Key{Due: ms(60), Seq: 2})
 		l.read(t, p, ms(60), copyAt(3, 0, ms(50)))
 		must(t, p.Load(ms(60), l.room))
 		pt := p.Take(ms(60), nil, 10, anyBytes)

@@ -177,7 +177,7 @@ func (k *keyed) resolve(key state.Key, by int64) error {
 	default:
 		k.drops.takes(&k.window, key, by)
 	}
-	if by < 0 && key.Seq < k.position && k.judge.Less(key) {
+	if by < 0 && key.Seq < k.position && k.lateUpTo.Less(key) {
 		k.ledger.Overtake(key)
 	}
 	return nil

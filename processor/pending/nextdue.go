@@ -24,8 +24,8 @@ func (s *storedDue) look(w *window, now int64) int64 {
 	if s.far != w.Far() || s.above != w.horizon && s.due <= w.horizon.Due || now-s.at > farthestLook || now < s.at {
 		*s = storedDue{far: w.Far(), above: w.horizon, at: now}
 		from := w.horizon
-		if from.Less(w.judge) {
-			from = w.judge
+		if from.Less(w.lateUpTo) {
+			from = w.lateUpTo
 		}
 		// An error is met, and answered, by whatever reads the store next.
 		_ = w.store.Scan(from, func(k state.Key, _ []byte) bool {

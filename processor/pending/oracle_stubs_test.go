@@ -37,7 +37,7 @@ func (v *life) leftUnless(below int64) (all mask) {
 	}
 	for offset := range (sent &^ gone).within(v.p.position) {
 		e := &v.log[offset]
-		if key := (state.Key{Due: e.due, Seq: offset}); e.hasID() && !v.p.judge.Less(key) && v.p.judge.Less(v.stubOf(offset)) {
+		if key := (state.Key{Due: e.due, Seq: offset}); e.hasID() && !v.p.lateUpTo.Less(key) && v.p.lateUpTo.Less(v.stubOf(offset)) {
 			all |= bit(offset)
 		}
 	}

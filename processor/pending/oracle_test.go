@@ -489,7 +489,7 @@ func (v *life) checkWake(pending mask) {
 		}
 	}
 	due, ok := v.p.Next()
-	if first < math.MaxInt64 && (!ok || due > max(first, v.p.judge.Due)) {
+	if first < math.MaxInt64 && (!ok || due > max(first, v.p.lateUpTo.Due)) {
 		v.fail("the owner sleeps until %s (%v), and a record is due at %s", at(due), ok, at(first))
 	}
 	if near && v.p.Wants(v.now) == 0 && len(v.p.questions) == 0 && !v.p.drops.any() {

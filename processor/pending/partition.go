@@ -90,7 +90,7 @@ func New(env Env, c state.Checkpoint, seen Sighting) (*Partition, error) {
 		c.Watermark = state.Key{} // a queue has left a sighting there, which says nothing of copies of what was given up
 	}
 	p.wheel = timetable{Wheel: wheel.New(wheel.Tick(c.Watermark.Due)), early: early{horizon: &p.horizon}, near: p.near, parsers: &p.parsers, mark: p.Mark, numbers: numbers{seed: p.Seed}}
-	p.committed, p.done, p.planned, p.judge = c, c, c, c.Watermark
+	p.committed, p.done, p.planned, p.lateUpTo = c, c, c, c.Watermark
 	p.accepted, p.position, p.start, p.epoch = c.Offset, c.LowWater, c.LowWater, c.Epoch
 	return p, nil
 }
@@ -98,7 +98,7 @@ func New(env Env, c state.Checkpoint, seen Sighting) (*Partition, error) {
 // Use gives a partition its part of the store, with what that spares it. Window is how far ahead of now (both ms) records are near.
 func (p *Partition) Use(store *state.Partition, got Inherited, now, window int64) {
 	p.sure = false
-	p.store, p.horizon = store, state.Key{Due: max(now, p.judge.Due) + window, Seq: math.MaxInt64}
+	p.store, p.horizon = store, state.Key{Due: max(now, p.lateUpTo.Due) + window, Seq: math.MaxInt64}
 	p.late.near, p.late.store = p.near, store
 	p.wheel.several = got.Pending() > 0 // it is not known where that goes
 	p.ledger, p.start, p.position, p.dirty, p.identified, p.copied = got.ledger, got.Start, got.Start, got.dirty, got.identified, got.copied
@@ -325,8 +325,8 @@ func take(p *Partition, now int64, items []Item, most ration) *Part {
 		return nil
 	}
 	p.finish(&to)
-	from := p.judge
-	p.planned, p.judge = to, to.Watermark // it is taken for what will happen
+	from := p.lateUpTo
+	p.planned, p.lateUpTo = to, to.Watermark // it is taken for what will happen
 	p.parts++
 	return &Part{of: p, from: from, To: to, Items: items, others: p.late.others, nth: p.parts}
 }

@@ -26,7 +26,7 @@ func TestPrepareTakesWhatIsDue(t *testing.T) {
 	equal(t, "W", pt.To.Watermark, state.Key{Due: testNow + 20, Seq: 3})
 	equal(t, "O", pt.To.Offset, 5)
 	equal(t, "L", pt.To.LowWater, 0)
-	equal(t, "what arrives is judged by", p.judge, pt.To.Watermark)
+	equal(t, "what arrives is judged by", p.lateUpTo, pt.To.Watermark)
 	equal(t, "W as decided", p.done.Watermark, state.Key{})
 }
 

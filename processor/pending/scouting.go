@@ -31,7 +31,7 @@ func (w scouting) needed(now int64, room Room) (from, until state.Key, is bool) 
 		return from, until, false
 	}
 	ahead := min(max(room.Most, room.Window), scoutAhead)
-	until = state.Key{Due: max(now, w.judge.Due) + ahead, Seq: math.MaxInt64}
+	until = state.Key{Due: max(now, w.lateUpTo.Due) + ahead, Seq: math.MaxInt64}
 	first := w.first()
 	from = later(first, w.wheel.scouted)
 	if is = from.Due < until.Due-ahead/8; first.Due >= until.Due {
@@ -46,7 +46,7 @@ func (w scouting) needed(now int64, room Room) (from, until state.Key, is bool) 
 }
 
 // first is where what only the store has begins.
-func (w scouting) first() state.Key { return later(w.horizon, w.judge) }
+func (w scouting) first() state.Key { return later(w.horizon, w.lateUpTo) }
 
 // share is how many bytes of one target there may be.
 func (w scouting) share() int64 { return w.wheel.most / int64(max(len(w.wheel.lines), 2)) }

@@ -68,7 +68,7 @@ func TestScoutingIsNeeded(t *testing.T) {
 			p.wheel.lines[0].left, p.wheel.scouted, p.wheel.most = state.Key{Due: testNow}, until, 1
 			return p.horizon.Due - short.Window
 		}, false},
-		{"the clock was set back", func(*Room) int64 { p.judge.Due = ms(farMs); return testNow }, true},
+		{"the clock was set back", func(*Room) int64 { p.lateUpTo.Due = ms(farMs); return testNow }, true},
 	} {
 		room := short
 		now := c.make(&room)

@@ -325,7 +325,7 @@ func (h *hashed) partition(p *Partition) {
 	h.checkpoint(p.committed)
 	h.checkpoint(p.done)
 	h.checkpoint(p.planned)
-	h.put(p.judge.Due, p.judge.Seq, p.accepted, p.start, p.position, p.ownEnd, p.horizon.Due, p.horizon.Seq)
+	h.put(p.lateUpTo.Due, p.lateUpTo.Seq, p.accepted, p.start, p.position, p.ownEnd, p.horizon.Due, p.horizon.Seq)
 	h.put(int64(p.ledger.Len()), int64(p.ledger.Waiting()), p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), int64(p.spent), int64(p.turns), int64(len(p.releases)), int64(len(p.gone)), int64(len(p.questions)), int64(len(p.drops.keys)))
 	for _, r := range p.releases {
 		h.put(r.offset, r.key.Due)

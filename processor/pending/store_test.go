@@ -35,7 +35,7 @@ func TestStoreOfUse(t *testing.T) {
 			}
 			equal(t, "start", p.Marks().Start, c.start)
 			equal(t, "pending", p.Pending(), c.pending)
-			equal(t, "records in the store", int64(len(keysOf(t, p.store, p.judge))), c.pending)
+			equal(t, "records in the store", int64(len(keysOf(t, p.store, p.lateUpTo))), c.pending)
 		})
 	}
 }

@@ -52,7 +52,7 @@ func (w *window) shorten(now, share, held int64) {
 	keep := share/2 + held
 	limit := w.near.stretchAt(keep)
 	if w.live {
-		limit = max(limit, max(now, w.judge.Due)+LeastWindow+1)
+		limit = max(limit, max(now, w.lateUpTo.Due)+LeastWindow+1)
 	} else if next, ok := w.wheel.Next(); ok {
 		limit = max(limit, endOfStretch(int64(next)))
 	}
@@ -69,7 +69,7 @@ func (w *window) shorten(now, share, held int64) {
 // UsedUp reports whether a live partition without a store has records beyond its horizon whose time
 // comes near, and room for them, or does not know the ids of some: it is to be read again.
 func (w *window) UsedUp(now int64, room Room) bool {
-	ahead := w.horizon.Due - max(now, w.judge.Due)
+	ahead := w.horizon.Due - max(now, w.lateUpTo.Due)
 	if w.live && w.blind {
 		return true
 	}

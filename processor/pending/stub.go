@@ -135,7 +135,7 @@ type stubs struct{ *window }
 
 // isLeft reports whether there has to be a stub of a record with an id, if that was delivered.
 func (w stubs) isLeft(key state.Key, id []byte) bool {
-	return id != nil && w.judge.Less(w.parsers.stubOf(key))
+	return id != nil && w.lateUpTo.Less(w.parsers.stubOf(key))
 }
 
 // leave keeps the stub of a record that is to be delivered, or was.

@@ -41,7 +41,7 @@ func (r Room) Lacks(p *Partition, now int64) bool {
 // keeps what a step brings, or half of its share, so that what is due at one instant is streamed: it takes neither the place of what is read nor
 // that of other partitions.
 func (r Room) lacks(w *window, now int64) bool {
-	if !w.live || !w.HasFar() || w.horizon.Due >= max(now, w.judge.Due)+r.Window-r.Window/8 {
+	if !w.live || !w.HasFar() || w.horizon.Due >= max(now, w.lateUpTo.Due)+r.Window-r.Window/8 {
 		return false
 	}
 	near := w.wheel.upToHorizon()
@@ -105,7 +105,7 @@ func (w *window) Load(now int64, room Room) error {
 		}
 		return nil
 	}
-	target := max(now, w.judge.Due) + room.Window
+	target := max(now, w.lateUpTo.Due) + room.Window
 	if w.Far() == 0 && w.horizon.Due < target-room.Window/8 {
 		w.raise(state.Key{Due: target, Seq: math.MaxInt64})
 		return nil
@@ -139,8 +139,8 @@ func (w *window) loadUpTo(target int64, room Room) error {
 	var bytes int64
 	n, more := 0, false
 	from := w.horizon
-	if from.Less(w.judge) {
-		from = w.judge // what is at or below W is delivered, or in the turn in flight
+	if from.Less(w.lateUpTo) {
+		from = w.lateUpTo // what is at or below W is delivered, or in the turn in flight
 	}
 	err := w.store.Scan(from, func(k state.Key, run []byte) bool {
 		if k.Due > target {
