@@ -48,10 +48,11 @@ func (k *kit) storePositions(ps []*partition) {
 	}
 }
 
-// storeAll has the local store hold what only memory holds, too, while there is time: a restart need not read that again, and the log may be cut meanwhile.
+// storeAll has the local store hold what only memory holds, too, while there is time, where the log may be cut before the next start: then the store is the
+// only one that has it. Elsewhere that is not worth the time for which the partition may wait for its next owner.
 func (k *kit) storeAll(ctx context.Context, ps []*partition) {
 	for _, p := range ps {
-		if !p.live() {
+		if !p.live() || !mayBeCut(p) {
 			continue
 		}
 		var all bool
@@ -68,6 +69,11 @@ func (k *kit) storeAll(ctx context.Context, ps []*partition) {
 		}
 		k.storeFails(p, err)
 	}
+}
+
+// mayBeCut reports whether a log is cut by its age, or compacted, or begins above what is pending already, as far as is known.
+func mayBeCut(p *partition) bool {
+	return p.stats.Keeps.Load() > 0 || p.stats.Trouble.Get() != "" || p.loss != nil
 }
 
 // storeFails takes in what has become of the last that the store was told of a partition.
