@@ -64,9 +64,6 @@ func (k *kit) storeAll(ctx context.Context, ps []*partition) {
 			}
 			all, err = pending.Saving{Partition: p.Partition}.Some(8 * pending.SpillBytes)
 		}
-		if err == nil {
-			err = p.Tidy(true)
-		}
 		k.storeFails(p, err)
 	}
 }
