@@ -63,6 +63,7 @@ type agendaBar struct {
 // cancelled and replaced, replicas are killed, partitions move and records are carried; get says of each what has become of it. While thousands of late
 // records are caught up with, what is overdue is what was written and has not come. What a replica says in the end is the same.
 func TestAgendaWhileReplicasRun(t *testing.T) {
+	t.Parallel()
 	// What is written is as if it were more than half as old, so that it is carried.
 	s := newTenant(t, shared(t), untilLater(setting{targets: 3, seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "200000"}}))
 	p := &planner{lookout: &lookout{tenant: s}, config: filepath.Join(t.TempDir(), "duewheel.yaml"), random: rand.New(rand.NewPCG(s.seed, 4))}

@@ -208,6 +208,7 @@ func (a *asker) draw() *kgo.Record {
 // are there, and with the timestamp of the original. It gets it back by and by, not larger than it was, and what fails for ever is parked, once, in a topic of
 // its own, as it was written the last time.
 func TestRetryRoute(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"LogAppendTime", "CreateTime"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

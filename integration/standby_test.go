@@ -16,6 +16,7 @@ import (
 // when one of them has lost its store meanwhile. The classic protocol gives each partition to the replica that is warm; the broker
 // knows nothing of that, so there every replica keeps a standby of everything.
 func TestStandbys(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		protocol processor.Protocol
 		standbys int

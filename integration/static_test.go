@@ -20,6 +20,7 @@ const longSession = time.Minute
 // Static members keep their partitions while they are restarted, do not share a name, and are taken out of the group by `duewheel
 // leave`, without waiting for the session timeout.
 func TestStaticMembers(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []processor.Protocol{processor.ProtocolClassic, processor.ProtocolConsumer} {
 		t.Run(string(protocol), func(t *testing.T) {
 			t.Parallel()

@@ -76,6 +76,7 @@ func TestRollout(t *testing.T) {
 // A rollout that skips a release stops those partitions that the older release has, says so, and leaves them as they are. They go on
 // where a replica has them that understands them.
 func TestRolloutSkipsRelease(t *testing.T) {
+	t.Parallel()
 	s := newTenant(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
 	newer := s.runRelease(nextWrites)
 	newer.awaitLive(6)

@@ -1,8 +1,12 @@
 package processor
 
 import (
+	"context"
 	"errors"
 
+	"github.com/duewheel/duewheel/processor/local"
+	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -20,6 +24,7 @@ func (l *lane) shutdown() {
 	l.checkpoints.last(ctx, l.order, l.membership)
 	l.storePositions(l.order)
 	l.membership.Leave()
+	l.storeAll(ctx, l.order) // others need not wait for that
 	// Callbacks of the leaving client do not wait any more; what they still hand over is passed over.
 	for {
 		select {
@@ -38,11 +43,42 @@ func (l *lane) shutdown() {
 func (k *kit) storePositions(ps []*partition) {
 	for _, p := range ps {
 		if p.live() {
-			if err := p.Tidy(true); errors.Is(err, state.ErrFailed) {
-				k.store.Failed(err)
-			} else if err != nil {
-				k.log.Warn("the local store lacks what was taken in last; the log has it", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", err)
-			}
+			k.storeFails(p, p.Tidy(true))
 		}
+	}
+}
+
+// storeAll has the local store hold what only memory holds, too, while there is time, where the log may be cut before the next start: then the store is the
+// only one that has it. Elsewhere that is not worth the time for which the partition may wait for its next owner.
+func (k *kit) storeAll(ctx context.Context, ps []*partition) {
+	for _, p := range ps {
+		if !p.live() || !mayBeCut(p) {
+			continue
+		}
+		var all bool
+		var err error
+		for !all && err == nil && ctx.Err() == nil {
+			if !k.store.HasRoom() {
+				wait.For(ctx, local.RoomPause)
+				continue
+			}
+			all, err = pending.Saving{Partition: p.Partition}.Some(8 * pending.SpillBytes)
+		}
+		k.storeFails(p, err)
+	}
+}
+
+// mayBeCut reports whether a log is cut by its age, or compacted, or begins above what is pending already, as far as is known.
+func mayBeCut(p *partition) bool {
+	return p.stats.Keeps.Load() > 0 || p.stats.Trouble.Get() != "" || p.loss != nil
+}
+
+// storeFails takes in what has become of the last that the store was told of a partition.
+func (k *kit) storeFails(p *partition, err error) {
+	switch {
+	case errors.Is(err, state.ErrFailed):
+		k.store.Failed(err)
+	case err != nil:
+		p.log.Warn("the local store lacks what was taken in last; the log has it", "error", err)
 	}
 }

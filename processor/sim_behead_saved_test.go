@@ -119,3 +119,28 @@ func TestSimBeheadedIsSavedBeforeItIsReadOn(t *testing.T) {
 		})
 	}
 }
+
+// What is pending when a process is told to stop is in its state directory, also what is due soon, where the topic does not keep its log: that may be cut
+// while all are away.
+func TestSimStoppedAndThenBeheaded(t *testing.T) {
+	guarantees(t, worldConfig{late: time.Hour, tune: func(c *Config) { c.NearWindow = 5 * time.Minute }}, func(w *world) {
+		w.set("retention.ms", fmt.Sprint(time.Hour.Milliseconds()))
+		a := w.live("a")
+		const pending = 20
+		for range pending { // more than one step saves
+			near := request("near", in(2*time.Minute))
+			near.Value = make([]byte, 400<<10)
+			w.send(near)
+		}
+		w.committed(pending)
+		w.within(soonEnough, "seen", func() bool { return w.watch.Position(simTopic, 0) == pending })
+		w.within(30*time.Second, "it is known what the topic keeps", func() bool { return a.p.counters.topics[simTopic].Keeps.Load() > 0 })
+		disk := a.shut()
+		w.behead(0, 12)
+		w.start("a", disk)
+		w.recovers()
+		time.Sleep(2 * time.Minute)
+		w.finish()
+		equal(t, "lost", w.watch.Counts().Lost, 0)
+	})
+}

@@ -24,6 +24,7 @@ type entry struct {
 	known  int64 // of a queue: when a checkpoint has said that it is there; 0: none has
 	of     int64 // what a resolve record, a cancel or a replacement names, or a copy stands for
 	from   int64 // what a copy was made of, or a resolve record says has taken that away
+	tried  rune  // of what is tried again: what its first record was taken for by then
 }
 
 const (

@@ -139,13 +139,34 @@ func (v *life) copy(from ...int64) {
 	v.note("carried")
 }
 
+// leaveCopies: an owner is gone, and has left copies that no reader sees yet. What is made of what lies below L when it is read, or below that of a checkpoint on its
+// way, does not count.
+func (v *life) leaveCopies() {
+	for offset := v.stable; offset < v.end(); offset++ {
+		if v.log[offset].what == copied {
+			v.orphans |= bit(offset)
+		}
+	}
+}
+
 // checkHeld: L stays at or below what copies were made of until O has passed them, whatever has become of that, unless W has passed it.
 func (v *life) checkHeld() {
 	if v.been.resets > 0 || v.committed.GivenUp > 0 || v.p.Ordered() {
 		return
 	}
+	low := max(v.committed.LowWater, v.p.planned.LowWater) // which may be about to be committed
+	if v.beside != nil {
+		low = max(low, v.beside.To.LowWater)
+	}
 	for offset := v.committed.Offset; offset < v.stable; offset++ {
-		if e := &v.log[offset]; e.what == copied && e.from < v.committed.LowWater && v.unseen&bit(offset) == 0 && v.committed.Watermark.Less(state.Key{Due: e.due, Seq: e.of}) {
+		e := &v.log[offset]
+		switch {
+		case e.what != copied || !v.committed.Watermark.Less(state.Key{Due: e.due, Seq: e.of}):
+		case v.orphans&bit(offset) != 0 && offset >= v.p.position:
+			if e.from < low {
+				v.unseen |= bit(offset)
+			}
+		case e.from < v.committed.LowWater && v.unseen&bit(offset) == 0:
 			v.fail("L is %d and O %d, and the copy at %d was made of what lies at %d", v.committed.LowWater, v.committed.Offset, offset, e.from)
 		}
 	}

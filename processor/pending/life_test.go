@@ -27,22 +27,22 @@ type life struct {
 	beside *Part     // at least once: a checkpoint that is being written
 	disk   image     // of the owner's store
 
-	now, latest int64 // the clock, and the latest that it has shown
-	base        int64 // when all has begun, or begun anew
-	log         []entry
-	before      int64 // steps have made what lies from here on
-	open        bool  // the end of the log is a transaction of ours whose marker is on its way
-	stable      int64 // a reader sees what is below
-	unseen      mask  // copies in it that were made of what lay below L when its marker came, or below that of a checkpoint on its way
-	until       int64 // up to here a catch-up reads
-	logStart    int64 // the log has lost what lies below
-	committed   state.Checkpoint
-	resolved    mask            // by offset: delivered or dead-lettered
-	again       mask            // of those: may come once more, after a crash (at least once)
-	takenBy     map[int64]int64 // by offset: what has cancelled or replaced it
-	accepted    mask            // with audit: audited as accepted
-	atOnce      mask            // or resolved without being pending
-	soon        mask            // or due when it was read: its outcome follows
+	now, latest     int64 // the clock, and the latest that it has shown
+	base            int64 // when all has begun, or begun anew
+	log             []entry
+	before          int64 // steps have made what lies from here on
+	open            bool  // the end of the log is a transaction of ours whose marker is on its way
+	stable          int64 // a reader sees what is below
+	orphans, unseen mask  // copies of an owner that is gone, which the next one learns of when it reads them (at least once); made of what lay below L by then
+	until           int64 // up to here a catch-up reads
+	logStart        int64 // the log has lost what lies below
+	committed       state.Checkpoint
+	resolved        mask            // by offset: delivered or dead-lettered
+	again           mask            // of those: may come once more, after a crash (at least once)
+	takenBy         map[int64]int64 // by offset: what has cancelled or replaced it
+	accepted        mask            // with audit: audited as accepted
+	atOnce          mask            // or resolved without being pending
+	soon            mask            // or due when it was read: its outcome follows
 
 	held    []since // by which settings records were read, or are to be
 	changed bool    // the next owner has others
@@ -495,5 +495,6 @@ func (v *life) gone(happened bool) {
 		v.soon |= v.accepted &^ passed // it was told, and may be again
 		v.accepted &= passed
 		maps.DeleteFunc(v.takenBy, func(of, _ int64) bool { return v.resolved&bit(of) == 0 || v.resolvedItself(of) })
+		v.leaveCopies()
 	}
 }

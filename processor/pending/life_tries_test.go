@@ -2,6 +2,7 @@ package pending
 
 import (
 	"bytes"
+	"cmp"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -43,5 +44,6 @@ func (v *life) triedAgain(pt *Part, it *Item, rec *Record) entry {
 	}
 	r := &kgo.Record{Key: rec.Key, Value: rec.Value, Timestamp: time.UnixMilli(v.now)}
 	r.Headers, _ = topics.AppendRetry(nil, written, testMark, next, nil)
-	return entry{Record: r, sort: carriedOn, what: carriedOn, due: next.Due}
+	is := &v.log[v.seqOf(it.Offset)]
+	return entry{Record: r, sort: carriedOn, what: carriedOn, due: next.Due, tried: cmp.Or(is.tried, is.what)}
 }

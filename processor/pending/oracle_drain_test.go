@@ -42,15 +42,6 @@ func (v *life) drain() {
 func (v *life) mark() {
 	if v.open {
 		v.open = false
-		low := max(v.committed.LowWater, v.p.planned.LowWater) // which may be about to be committed
-		if v.beside != nil {
-			low = max(low, v.beside.To.LowWater)
-		}
-		for offset := v.stable; v.atLeastOnce && offset < v.end(); offset++ { // that of an owner that is gone holds up nobody
-			if e := &v.log[offset]; e.what == copied && e.from < low {
-				v.unseen |= bit(offset)
-			}
-		}
 		v.append(entry{Record: control(v.end()), what: marker})
 	}
 }

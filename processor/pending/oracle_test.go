@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -254,10 +255,7 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 		if err := rec.Decode(it.Run); err != nil || rec.Place != it.Offset || rec.Offset != v.seqOf(it.Offset) {
 			v.fail("record %d has the bytes of %d at %d (%v)", it.Offset, rec.Offset, rec.Place, err)
 		}
-		asked := e.what
-		if _, last, retried := testMark.Written(rec.Headers, rec.Offset); retried { // it says how it was read
-			asked, _ = v.log[v.seqOf(last.Origin.Offset)].meant(v.settled(last.Origin.Offset))
-		}
+		asked := cmp.Or(e.tried, e.what) // what is tried again says how it was read
 		bad := asked == notAllowed || asked == hasIDBad
 		carried := v.p.Ordered() && v.isCopy(it.Offset)
 		if refused := bad && it.Offset >= v.p.accepted || e.what == unparsable || carried; !e.replacement() && refused != (it.Refusal != nil && it.Refusal.Code != topics.CodeDuplicateID) {

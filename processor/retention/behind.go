@@ -19,7 +19,7 @@ func (c *Carrier) tell(pictures []picture.Partition) {
 		if catchesUp && time.Since(p.Since) <= c.SessionTimeout {
 			continue
 		}
-		low, why := g.oldest(p), g.reason(p, c.throttled(c.SessionTimeout))
+		low, why := g.oldest(p), g.reason(p, c.throttled(c.SessionTimeout), of.Trouble.Get())
 		switch keeps := c.keeps[p.Topic].Age; {
 		case keeps <= 0:
 		case low < min(g.ageing, p.Offset) && !g.remembers(p):

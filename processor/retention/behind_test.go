@@ -23,6 +23,20 @@ func TestCarryBehindAQuota(t *testing.T) {
 	}
 }
 
+// A topic that loses what is pending is the reason, whatever the budget is: what is gone cannot be carried.
+func TestCarryBehindALoss(t *testing.T) {
+	c, g, p := testCarrier(topics.Route{})
+	c.keeps["t"] = topics.Keeping{Age: 72 * time.Hour}
+	g.ageing = 11
+	for _, loses := range []string{"it is compacted", ""} {
+		c.Topics["t"].Trouble.Set(loses)
+		c.tell([]picture.Partition{p})
+		if why := c.Topics["t"].Behind.Of(3); strings.Contains(why, "it is compacted") != (loses != "") || strings.Contains(why, "carry_records") != (loses == "") {
+			t.Errorf("loses %q: it says %q", loses, why)
+		}
+	}
+}
+
 // What is said of a partition is over when it is elsewhere.
 func TestCarryOfAPartitionElsewhere(t *testing.T) {
 	c, g, p := testCarrier(topics.Route{})

@@ -38,8 +38,8 @@ func (g *carriage) upTo(long bool, p picture.Partition) int64 {
 	return min(g.old, p.Offset)
 }
 
-// reason says what may be the reason that carrying is behind, and what to do. throttled: a quota has kept it waiting lately.
-func (g *carriage) reason(p picture.Partition, throttled bool) string {
+// reason says what may be the reason that carrying is behind, and what to do. throttled: a quota has kept it waiting lately. loses: why the topic loses what is pending.
+func (g *carriage) reason(p picture.Partition, throttled bool, loses string) string {
 	switch {
 	case p.Phase != picture.Live:
 		return "nothing is carried before the partition is live: " + p.Reason
@@ -49,6 +49,8 @@ func (g *carriage) reason(p picture.Partition, throttled bool) string {
 		return g.stuck
 	case g.why != nil:
 		return fmt.Sprintf("carrying fails: %v", g.why)
+	case loses != "": // what is gone cannot be carried
+		return loses
 	case throttled:
 		return "a quota of the brokers slows it down: raise that (producer_byte_rate, request_percentage), or retention.ms"
 	}

@@ -147,7 +147,7 @@ func TestCarryStuck(t *testing.T) {
 				equal(t, "after that", carrier.due(p) == g, true)
 				equal(t, "from", g.next, p.LowWater)
 				carrier.due(p)
-				if why := g.reason(p, true); !strings.Contains(why, "offset 17") {
+				if why := g.reason(p, true, ""); !strings.Contains(why, "offset 17") {
 					t.Errorf("while it is tried again: %s", why)
 				}
 				g.next, g.ahead = 40, []int64{10, 11, 12, 13, 14, 15, 16, 17}
@@ -294,13 +294,13 @@ func TestCarryAnswers(t *testing.T) {
 		equal(t, "next", g.next, 0)
 		c.failed(g, Copied{Err: errors.New("no"), Refused: &refused})
 		equal(t, "next after one that is refused by itself", g.next, 18)
-		if !strings.Contains(g.reason(p, false), "refuse a copy of the record at offset 17: no") {
-			t.Error(g.reason(p, false))
+		if !strings.Contains(g.reason(p, false, ""), "refuse a copy of the record at offset 17: no") {
+			t.Error(g.reason(p, false, ""))
 		}
 		c.failed(g, Copied{Err: errors.New("a rebalance")})
 		g.stuck = ""
-		if !strings.Contains(g.reason(p, false), "fails: a rebalance") {
-			t.Error(g.reason(p, false))
+		if !strings.Contains(g.reason(p, false, ""), "fails: a rebalance") {
+			t.Error(g.reason(p, false, ""))
 		}
 		equal(t, "most of what was not refused", g.most, 1)
 		unfit := int64(5)
@@ -313,8 +313,8 @@ func TestCarryAnswers(t *testing.T) {
 		}
 		c.succeeded(g, Copied{})
 		equal(t, "it looks for it when as many go together as before", g.seeks, false)
-		if !strings.Contains(g.reason(p, false), "offset 5 does not fit") {
-			t.Error(g.reason(p, false))
+		if !strings.Contains(g.reason(p, false, ""), "offset 5 does not fit") {
+			t.Error(g.reason(p, false, ""))
 		}
 	})
 }
