@@ -88,3 +88,26 @@ func TestOutlastKeepsDue(t *testing.T) {
 		}
 	}
 }
+
+// What was tried before goes on being counted when it is carried on because it cannot be dead-lettered: its pauses go on growing, and it stays the request that it was.
+func TestOutlastKeepsAttempts(t *testing.T) {
+	l := testLane(t)
+	for name, status := range map[string]targets.Status{testTopic: targets.Ready, testTopic + ".dead": targets.Troubled} {
+		l.targets.Of([]byte(name)).State.Store(&targets.State{Status: status, Why: "no leader", Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
+	}
+	p := livePartition(t, l)
+	p.stats.Keeps.Store(1)
+	r := req(1, ms(5), "elsewhere")
+	r.Timestamp = time.UnixMilli(testNow - 1)
+	tried := topics.Retry{Due: ms(7), Attempt: 5, Origin: topics.Origin{Offset: 0, Timestamp: testNow - 9, Due: ms(5)}, Names: topics.NamesOf(p.Route.Parser())}
+	r.Headers, _ = topics.AppendRetry(nil, r.Headers, testMark, tried, nil)
+	l.read(t, p, testNow, r)
+	re, pt := &turn.Renderer{Env: l.turnEnv()}, p.take(ms(7), nil, 10, anyBytes)
+	if _, err := re.Part(t.Context(), pt, ms(7)); err != nil || len(re.Outputs) == 0 {
+		t.Fatal(len(re.Outputs), err)
+	}
+	_, again, retried := testMark.Written(re.Outputs[0].Record.Headers, 9)
+	if tried.Due = again.Due; !retried || again != tried || again.Due <= ms(7) {
+		t.Errorf("it is tried again as %+v (%v), want %+v", again, retried, tried)
+	}
+}

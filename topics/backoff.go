@@ -110,12 +110,12 @@ func (b backoff) bounds(rounds int) (least, most int64) {
 func (b backoff) middle(rounds int) (pause, most int64, left int) {
 	pause = b.initial
 	for ; rounds > 0 && pause < b.max; rounds-- {
-		next := pause/thousand*b.factor + pause%thousand*b.factor/thousand
+		next := pause * b.factor / thousand // 146 years and maxFactor are no more than half of what there is room for
 		if b.factor == thousand {
 			break
 		}
 		pause = max(next, pause+1)
 	}
 	pause = min(pause, b.max)
-	return pause, pause/thousand*b.jitter + pause%thousand*b.jitter/thousand, rounds
+	return pause, pause * b.jitter / thousand, rounds
 }

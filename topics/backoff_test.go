@@ -53,6 +53,13 @@ func TestBackoff(t *testing.T) {
 			}
 		}
 	}
+	least, _ = (backoff{initial: 1, factor: 1000, max: 1, jitter: 1000}).bounds(0)
+	equal(t, least, int64(1))
+	equal(t, Backoff{Initial: time.Second, Factor: 1.001, Max: time.Hour, Jitter: 0.57}.whole(), backoff{initial: 1000, factor: 1001, max: 3_600_000, jitter: 570})
+	longest := backoff{initial: maxDelayMillis/2 - 1, factor: maxFactor, max: maxDelayMillis / 2, jitter: 1000}
+	equal(t, len(longest.faults()), 0)
+	least, most = longest.bounds(1)
+	equal(t, [2]int64{least, most}, [2]int64{1, maxDelayMillis - 1})
 	least, most = b.bounds(1)
 	equal(t, [2]int64{least, most}, [2]int64{16_000, 24_000})
 	// What r1 says of a record it says for ever.

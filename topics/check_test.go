@@ -161,6 +161,12 @@ func TestCheckOfWhatOnlyRealBrokersHave(t *testing.T) {
 	x.present("d", Error, "", "")
 	equal(t, lines(x.problems), []string{"warning d: unclean.leader.election.enable is true", "error d: 2 of 3 partitions have no leader"})
 
+	x.problems = nil
+	x.facts = map[string]facts{"d": {partitions: 3, leaderless: 1}}
+	x.present("d", Error, "", "")
+	x.rights("d", Error, facts{}, kadm.OpRead, kadm.OpWrite) // not told
+	equal(t, lines(x.problems), []string{"error d: 1 of 3 partitions have no leader"})
+
 	yes, no := true, false
 	all := map[string]string{"retention.ms": "-1", "retention.bytes": "-1"}
 	for _, c := range []struct {

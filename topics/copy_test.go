@@ -18,6 +18,10 @@ func TestCopyStandsForWhatWasWritten(t *testing.T) {
 	if _, c, is := ours.Copied(again, 30); !is || c.Seq != 7 || c.From != 12 || len(again) != 4 {
 		t.Fatalf("a copy of a copy: %+v, %v, %d headers", c, is, len(again))
 	}
+	before, _ := AppendCopy(nil, written, ours, Copy{Seq: 7, Due: want.Due, Timestamp: -62_135_596_800_000, From: 9}, nil)
+	if _, c, is := ours.Copied(before, 12); !is || c != want {
+		t.Errorf("of a record from before 1970: %+v, %v", c, is)
+	}
 }
 
 // What does not look back, or was written for another topic or partition, is the request that it was; what another group has carried is passed over.
@@ -35,6 +39,7 @@ func TestCopiesThatAreNone(t *testing.T) {
 	}{
 		"copied from itself":          {ours, good, 9, KindRequest},
 		"copied from before it was":   {ours, Copy{Seq: 7, Due: good.Due, From: 6}, 20, KindRequest},
+		"by nobody":                   {Mark{}, good, 20, KindRequest},
 		"due at no instant":           {ours, Copy{Seq: 7, From: 9}, 20, KindRequest},
 		"of another topic":            {NewMark([4]byte{1}, "billing", 3), good, 20, KindRequest},
 		"of another partition":        {ours.In(4), good, 20, KindRequest},

@@ -190,6 +190,7 @@ func TestWhoseRetry(t *testing.T) {
 		{name: "of another partition", value: "a8098c1a:billing:33:7:1:1:1:1767225699000", want: mirrored},
 		{name: "of another group in another partition", value: "a8098c1a:orders:2:7:1:1:1:1767225699000", want: mirrored},
 		{name: "it does not look back", value: "a8098c1a:billing:3:42:1:1:1:1767225699000", want: request},
+		{name: "first due before all times", value: "a8098c1a:billing:3:7:1:-1:1:1767225699000", want: request},
 		{name: "negative attempts", value: "a8098c1a:billing:3:7:1:1:-1:1767225699000", want: request},
 		{name: "more attempts than there can be", value: "a8098c1a:billing:3:7:1:1:1073741825:1767225699000", want: request},
 		{name: "no due time", value: "a8098c1a:billing:3:7:1:1:1:0", want: request},

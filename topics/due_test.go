@@ -146,3 +146,36 @@ func TestNegativeClocks(t *testing.T) {
 		}
 	}
 }
+
+// Where nothing tells its unit an integer is seconds below 1e11, and milliseconds from there on; where something does, it has to fit that.
+func TestUntilInteger(t *testing.T) {
+	for _, c := range []struct {
+		n    int64
+		u    unit
+		want int64 // 0: it is out of range
+	}{
+		{1e8 - 1, unitBySize, 0}, {1e8, unitBySize, 1e11}, {1e11 - 1, unitBySize, 1e14 - 1000}, {1e11, unitBySize, 1e11}, {1e14 - 1, unitBySize, 1e14 - 1}, {1e14, unitBySize, 0},
+		{1e8, unitMillis, 0}, {1e11 - 1, unitMillis, 0}, {1e11, unitMillis, 1e11},
+		{1e8, unitSeconds, 1e11}, {1e11, unitSeconds, 1e14}, {1e11 + 1, unitSeconds, 0},
+	} {
+		if got, ok := untilInteger(c.n, c.u); ok != (c.want != 0) || got != c.want && ok {
+			t.Errorf("%d by %v is %d, %v, want %d", c.n, c.u, got, ok, c.want)
+		}
+	}
+}
+
+// A number whose unit is told is an instant between 1973 and 5138 in that unit, or none.
+func TestUntilByUnit(t *testing.T) {
+	for text, want := range map[string]bool{"99999999": false, "100000000": true, "99999999999": true, "123456789012": false, "-100000000": false} {
+		d, _ := parseDecimal([]byte(text))
+		if _, _, f := d.until(unitSeconds); (f.code == "") != want {
+			t.Errorf("%s seconds: %v", text, f)
+		}
+		for zeros, u := range map[string]unit{"000": unitMillis, "000000": unitMicros, "000000000": unitNanos} {
+			d, _ := parseDecimal([]byte(text + zeros))
+			if _, _, f := d.until(u); (f.code == "") != want {
+				t.Errorf("%s%s: %v", text, zeros, f)
+			}
+		}
+	}
+}

@@ -104,6 +104,16 @@ func TestSpecsOfIDs(t *testing.T) {
 	}
 }
 
+// What replaces remembers nothing, also where another spec remembers.
+func TestNamingAs(t *testing.T) {
+	for _, c := range [][3]string{
+		{"p1/r", "p1/m1000", "p1/r"}, {"p1/ki", "p1/m1000", "p1/kim1000"}, {"p1/k", "p1~5/rm7", "p1~5/km7"}, {"p1/k", "p1~5/i", "p1~5/k"},
+		{"p1", "p1/kr", "p1"}, {"p1+5", "p1/k", "p1/k"}, {"p1/k", "p1+5", "p1+5"}, {"p7", "p1/k", "p1/k"},
+	} {
+		equal(t, NamingAs(c[0], c[1]), c[2])
+	}
+}
+
 // Where an id usually stands, it is found without parsing the record.
 func TestLikelyIDs(t *testing.T) {
 	for _, tt := range []struct {

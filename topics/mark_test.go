@@ -33,6 +33,9 @@ func TestOfAnotherGroup(t *testing.T) {
 			t.Errorf("%s: %q, %d, %v", what, group, seq, is)
 		}
 	}
+	if group, seq, is := (Mark{}).OfAnotherGroup(headers(HeaderRetry, "billing:7:8")); is {
+		t.Errorf("to nobody it is %d of %q", seq, group)
+	}
 }
 
 // A cancel that was passed on as it was written, by what it named there, counts whatever its header was called: by this group before its route had another prefix. Only a

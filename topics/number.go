@@ -110,7 +110,7 @@ func (d decimal) ceil(shift int) (int64, bool) {
 	if d.mant == 0 {
 		return 0, true
 	}
-	if d.size() > 0 && d.size()+shift > 18 {
+	if d.size()+shift > 18 {
 		return 0, false
 	}
 	e := d.exp + shift

@@ -336,6 +336,15 @@ func TestRefusalKnowsWhenItWasDue(t *testing.T) {
 	}
 }
 
+// What is refused asks for nothing, whatever the request held before.
+func TestRefusedAsksForNothing(t *testing.T) {
+	q := Request{Due: 1, ID: []byte("a")}
+	if err := parser(t, "p1").ParseInto(&q, headers("delay-id", "b", "delay-target-topic", "orders", "delay-for", "x"), Stamp{Millis: T}, 42, &ours); err == nil {
+		t.Fatal("it is not refused")
+	}
+	equal(t, q, Request{})
+}
+
 func TestRefusalKeepsLittle(t *testing.T) {
 	_, err := parser(t, "p1").Parse(headers("delay-until", strings.Repeat("x", 1<<20)), Stamp{Millis: T}, 42, ours)
 	var r *Refusal

@@ -51,13 +51,8 @@ func recordLength(key, value []byte, headers []kgo.RecordHeader) int {
 	return n
 }
 
-// bytesSize is the length as a varint and the bytes; null has length -1.
-func bytesSize(b []byte) int {
-	if b == nil {
-		return 1
-	}
-	return varintSize(len(b)) + len(b)
-}
+// bytesSize is the length as a varint and the bytes; null has length -1, which takes a byte as well.
+func bytesSize(b []byte) int { return varintSize(len(b)) + len(b) }
 
 // varintSize is the length of n >= 0 as a zigzag varint: seven bits a byte.
 func varintSize(n int) int { return (bits.Len64(uint64(n)<<1|1) + 6) / 7 }

@@ -323,7 +323,7 @@ func (s span) after(base int64) (int64, fault) {
 	if left := s.nanos % int64(time.Millisecond); left > 0 || left == 0 && s.more {
 		millis++
 	}
-	if s.months != 0 && base >= 0 && base <= maxDueMillis {
+	if s.months != 0 {
 		millis += addMonths(base, s.months) - base
 	}
 	return after(base, millis)

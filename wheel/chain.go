@@ -1,6 +1,6 @@
 package wheel
 
-// chain is a list of chunks. Both ends are 0 when it is empty. No chunk of a chain is empty.
+// chain is a list of chunks. Its head is 0 when it is empty, and its tail is anything then. No chunk of a chain is empty.
 type chain struct {
 	head, tail id
 }
@@ -37,9 +37,6 @@ func (s *slabs) link(c *chain, more chain) {
 func (s *slabs) dropHead(c *chain) {
 	i := c.head
 	c.head = s.at(i).next
-	if c.head == 0 {
-		c.tail = 0
-	}
 	s.put(i)
 }
 
@@ -49,13 +46,12 @@ func (s *slabs) lastSeq(c chain) int64 {
 	return t.items[t.len()-1].seq
 }
 
-// minDue searches a slot for its smallest due.
-func (s *slabs) minDue(of *slot) digits {
+// minDue searches a chain for its smallest due. What has been taken of it is due at that, too: then the cursor stands on the slot.
+func (s *slabs) minDue(of chain) digits {
 	least := digits(1<<64 - 1)
-	start := of.start
-	for i := of.head; i != 0; i, start = s.at(i).next, 0 {
+	for i := of.head; i != 0; i = s.at(i).next {
 		c := s.at(i)
-		for j := start; j < c.len(); j++ {
+		for j := range c.len() {
 			least = min(least, c.due(j))
 		}
 	}

@@ -8,10 +8,7 @@ import (
 // Remove takes one entry out and returns its reference; false when it is not held. It searches the slot, so its cost
 // grows with how many entries share it.
 func (w *Wheel) Remove(due Tick, seq int64) (ref uint64, ok bool) {
-	d := digitsOf(due)
-	if d < w.cursor {
-		return 0, false
-	}
+	d := digitsOf(due) // below the cursor the slot that it names is empty
 	if ref, ok = w.removeFromSlot(d, seq); !ok && d == w.cursor {
 		ref, ok = w.late.remove(seq)
 	}
@@ -36,7 +33,7 @@ func (w *Wheel) removeFromSlot(d digits, seq int64) (ref uint64, ok bool) {
 	case s.head == 0:
 		w.vacate(k, i)
 	case d == s.min:
-		s.min = w.chunks.minDue(s)
+		s.min = w.chunks.minDue(s.chain)
 	}
 	return ref, true
 }
@@ -47,7 +44,7 @@ func (w *Wheel) RemoveAll(keys []Entry, fn func(Entry)) {
 	for len(keys) > 0 {
 		d, n := digitsOf(keys[0].Due), 1
 		k := d.level(w.cursor)
-		for n < len(keys) && d >= w.cursor && digitsOf(keys[n].Due)>>(digitBits*k) == d>>(digitBits*k) {
+		for n < len(keys) && digitsOf(keys[n].Due)>>(digitBits*k) == d>>(digitBits*k) {
 			n++
 		}
 		if n == 1 {
@@ -80,7 +77,7 @@ func (w *Wheel) removeSlot(k int, i uint8, keys []Entry, fn func(Entry)) {
 	case s.head == 0:
 		w.vacate(k, i)
 	case least:
-		s.min = w.chunks.minDue(s)
+		s.min = w.chunks.minDue(s.chain)
 	}
 }
 

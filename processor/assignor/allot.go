@@ -49,7 +49,7 @@ func (v *View) Uneven(replica string) bool {
 // the others, so that each of them finds its share of a dead replica's partitions warm.
 func (v *View) Allot(self string, n int) []kafka.TopicPartition {
 	others := len(v.Replicas) - 1
-	if others < 1 || !slices.Contains(v.Replicas, self) {
+	if others < 1 {
 		return nil
 	}
 	owned := map[string]int{}
@@ -66,9 +66,6 @@ func (v *View) Allot(self string, n int) []kafka.TopicPartition {
 			owner := v.Owners[tp]
 			room := (owned[owner]*(round+1) + others - 1) / others
 			prefers := v.preference(tp, owner, chosen[tp])
-			if len(prefers) == 0 {
-				continue
-			}
 			standby := prefers[0]
 			if i := slices.IndexFunc(prefers, func(r string) bool { return load[pair{owner, r}] < room }); i >= 0 {
 				standby = prefers[i]

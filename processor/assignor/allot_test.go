@@ -61,7 +61,11 @@ func TestAllot(t *testing.T) {
 			owned[owner]++
 		}
 		for _, replica := range v.Replicas {
-			for _, tp := range v.Allot(replica, n) {
+			follows := v.Allot(replica, n)
+			if len(slices.Compact(slices.Clone(follows))) < len(follows) {
+				t.Fatalf("%s is to follow one twice: %v", replica, follows)
+			}
+			for _, tp := range follows {
 				if v.Owners[tp] == replica {
 					t.Fatalf("%s is to follow %v, which it owns", replica, tp)
 				}

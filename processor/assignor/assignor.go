@@ -60,8 +60,8 @@ type warmth struct {
 	GaveUp   map[string][]int32         `json:"gave_up,omitempty"`
 }
 
-// warmthMark begins what stands behind the sticky user data. It cannot stand within it: "{" is no
-// part of a topic's name, and a number of partitions does not begin with it.
+// warmthMark begins what stands behind the sticky user data. It cannot stand within that: "{" is no
+// part of a topic's name, and a number of partitions does not begin with it. What follows may hold it again.
 const warmthMark = "dw1{"
 
 // maxWarmth keeps subscriptions small; a member that has more to say says nothing.
@@ -112,7 +112,7 @@ func (b *Assignor) gaveUp(current map[string][]int32) map[string][]int32 {
 // nothing.
 func parseWarmth(memberID string, userData []byte) warmth {
 	w := warmth{}
-	if i := bytes.LastIndex(userData, []byte(warmthMark)); i >= 0 {
+	if i := bytes.Index(userData, []byte(warmthMark)); i >= 0 {
 		if json.Unmarshal(userData[i+3:], &w) != nil {
 			w = warmth{}
 		}
@@ -244,7 +244,7 @@ func newWarmPlan(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *w
 	return h
 }
 
-// isWarm reports whether a member could go on with a partition at once. Where no replica
+// isWarm reports whether a member could go on with a partition at once, as one can that has it. Where no replica
 // knows anything of it, all are equally warm.
 func (h *warmPlan) isWarm(member string, tp kafka.TopicPartition, behind int64) bool {
 	if owner, ok := h.owner[tp]; ok && h.says[owner].Replica == h.says[member].Replica {
@@ -262,7 +262,7 @@ func (h *warmPlan) isWarm(member string, tp kafka.TopicPartition, behind int64) 
 func (h *warmPlan) warm() {
 	for _, member := range h.members {
 		for i := range h.planned[member] {
-			if tp := h.planned[member][i]; h.owner[tp] != member && !h.isWarm(member, tp, asWarm) {
+			if !h.isWarm(member, h.planned[member][i], asWarm) {
 				h.exchange(member, i)
 			}
 		}
@@ -274,13 +274,13 @@ func (h *warmPlan) warm() {
 func (h *warmPlan) exchange(member string, i int) {
 	tp := h.planned[member][i]
 	for _, other := range h.members {
-		if other == member || !slices.Contains(h.reads[other], tp.Topic) || h.owner[tp] != other && !h.isWarm(other, tp, asWarm) {
+		if other == member || !slices.Contains(h.reads[other], tp.Topic) || !h.isWarm(other, tp, asWarm) {
 			continue
 		}
 		for j, back := range h.planned[other] {
 			// What comes back has to move anyway, or is let go by the owner of tp in its stead.
 			moves := h.owner[back] != other || h.owner[tp] == other
-			colder := h.owner[back] != member && !h.isWarm(member, back, asWarm)
+			colder := !h.isWarm(member, back, asWarm)
 			if moves && slices.Contains(h.reads[member], back.Topic) && (!colder || h.owner[tp] != other && !h.isWarm(other, back, asWarm)) {
 				h.planned[member][i], h.planned[other][j] = back, tp
 				return

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
@@ -64,6 +65,7 @@ func (c *crew) round(t fataler) (again bool) {
 		t.Fatalf("%v", err)
 	}
 	c.generation++
+	gets := map[*seat][]int32{}
 	for _, a := range into.IntoSyncAssignment() {
 		got, err := kgo.ParseConsumerSyncAssignment(a.MemberAssignment)
 		if err != nil {
@@ -73,7 +75,17 @@ func (c *crew) round(t fataler) (again bool) {
 		for _, p := range m.has {
 			again = again || !slices.Contains(got[testTopic], p)
 		}
-		m.has = got[testTopic]
+		for id, other := range c.members {
+			for _, p := range got[testTopic] {
+				if id != a.MemberID && slices.Contains(other.has, p) {
+					t.Fatalf("%s gets partition %d, which %s has not let go: %v", a.MemberID, p, id, c)
+				}
+			}
+		}
+		gets[m] = got[testTopic]
+	}
+	for m, has := range gets {
+		m.has = has
 	}
 	return again
 }
@@ -188,13 +200,18 @@ func TestBalanceWithoutStandbys(t *testing.T) {
 func TestWarmthOfAnOldTopic(t *testing.T) {
 	old := testID
 	old[0] ^= 0xff
+	other := fmt.Sprintf("other/%x", testID) // which brokers tell nothing of
 	w := warmth{Holds: map[string]map[int32]int64{
 		fmt.Sprintf("%s/%x", testTopic, testID): {1: 5},
 		fmt.Sprintf("%s/%x", testTopic, old):    {2: 1e9},
+		other:                                   {3: 7},
 	}}
 	got := w.of(map[string]kgo.TopicMetadata{testTopic: {ID: testID}})
-	if len(got) != 1 || got[kafka.TopicPartition{Topic: testTopic, Partition: 1}] != 5 {
+	if len(got) != 2 || got[kafka.TopicPartition{Topic: testTopic, Partition: 1}] != 5 || got[kafka.TopicPartition{Topic: "other", Partition: 3}] != 7 {
 		t.Errorf("holds %v", got)
+	}
+	if got := w.of(map[string]kgo.TopicMetadata{testTopic: {}}); len(got) != 3 {
+		t.Errorf("where brokers tell no ids it holds %v", got)
 	}
 }
 
@@ -220,6 +237,9 @@ func TestBalanceCountsAnew(t *testing.T) {
 		{"by a broker that has not heard of these", 4, says(2, 1), 3, false},
 		{"while nothing is known of it", 4, kgo.TopicMetadata{Topic: testTopic}, 4, false},
 		{"with more than ever", 5, says(2, 5), 5, false},
+		{"while it cannot be described", 5, kgo.TopicMetadata{Topic: testTopic, ID: kafka.TopicID{3}, Partitions: make([]kgo.PartitionMetadata, 2), Err: kerr.TopicAuthorizationFailed}, 5, false},
+		{"while none of its partitions is told", 5, says(3, 0), 5, true},
+		{"by a broker that tells no ids", 5, says(0, 2), 5, false},
 	}, {
 		{"at first, by a broker that has not heard of all", 4, says(1, 2), 4, false},
 		{"and of all", 4, says(1, 4), 4, false},

@@ -231,6 +231,11 @@ func TestLeavingIsBounded(t *testing.T) {
 			s.Leave()
 			if name == "until" {
 				s.returns(asked)
+				select {
+				case <-s.Left():
+					t.Error("it has left before it was answered")
+				default:
+				}
 				s.ends()
 			}
 			s.returns(s.Left())

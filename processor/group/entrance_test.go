@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,14 +11,18 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
@@ -62,6 +67,9 @@ func TestEntrance(t *testing.T) {
 		{name: "no delay topic", broker: []kfake.Opt{kfake.SeedTopics(1, "other")}, says: "delay topic " + testTopic + " does not exist, or may not be described: `duewheel topics create` makes it"},
 		{name: "a delay topic that may not be described", broker: []kfake.Opt{topics}, says: "not allowed to describe delay topic " + testTopic,
 			fault: &kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: testTopic, Err: kerr.TopicAuthorizationFailed, Count: -1}},
+		{name: "a delay topic in another trouble", broker: []kfake.Opt{topics}, says: "delay topic " + testTopic + ": INVALID_TOPIC_EXCEPTION",
+			fault: &kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: testTopic, Err: kerr.InvalidTopicException, Count: -1}},
+		{name: "all is well with an old broker", broker: []kfake.Opt{topics, kfake.MaxVersions(kversion.V2_7_0())}},
 		{name: "a group that may not be read", broker: []kfake.Opt{topics}, says: "not allowed to read group g",
 			fault: &kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.GroupAuthorizationFailed, Count: -1}},
 		{name: "a group without a coordinator", broker: []kfake.Opt{topics}, says: "group g has no coordinator: COORDINATOR_NOT_AVAILABLE",
@@ -80,6 +88,13 @@ func TestEntrance(t *testing.T) {
 				if c.fault != nil {
 					cluster.Fault(*c.fault)
 				}
+				cluster.ControlKey(int16(kmsg.FindCoordinator), func(req kmsg.Request) (kmsg.Response, error, bool) {
+					cluster.KeepControl()
+					if r := req.(*kmsg.FindCoordinatorRequest); r.Version < 4 && r.CoordinatorKey != "g" || r.Version >= 4 && !slices.Equal(r.CoordinatorKeys, []string{"g"}) {
+						t.Errorf("asked for the coordinator of %q, %q", r.CoordinatorKey, r.CoordinatorKeys)
+					}
+					return nil, nil, false
+				})
 			}
 			cl, err := kgo.NewClient(append(c.client, kgo.SeedBrokers(addrs...))...)
 			if err != nil {
@@ -111,6 +126,11 @@ func TestEntranceToldAs(t *testing.T) {
 	t.Cleanup(cl.Close)
 	none := NewEntrance("g", []string{testTopic}, nil, nil).examine(t.Context(), cl)
 	both := NewEntrance("g", []string{testTopic, "missing"}, nil, nil).examine(t.Context(), cl)
+	for _, says := range []string{"delay topic missing", "group g has no coordinator"} {
+		if !strings.Contains(both.Error(), says) {
+			t.Errorf("%v, want one that says %q", both, says)
+		}
+	}
 	for _, test := range []struct {
 		name string
 		err  error
@@ -146,4 +166,70 @@ func TestExplainBroker(t *testing.T) {
 			t.Errorf("%v, want one that says %s", got, says)
 		}
 	}
+}
+
+// Every broker that cannot be reached is named.
+func TestEntranceNamesEachBroker(t *testing.T) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:1", "127.0.0.1:2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	err = NewEntrance("g", nil, nil, nil).examine(t.Context(), cl)
+	for _, broker := range []string{"broker 127.0.0.1:1: ", "broker 127.0.0.1:2: "} {
+		if err == nil || !strings.Contains(err.Error(), broker) {
+			t.Errorf("%v, want one that names %s", err, broker)
+		}
+	}
+}
+
+// What keeps members out is said while it does: not before it is clear, once, not when they are in, and anew when they are out again. The end of the process is no reason.
+func TestEntranceWhileMembersAreOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out, hang atomic.Bool
+		var logged strings.Builder
+		ctx, end := context.WithCancel(t.Context())
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if hang.Load() {
+				<-ctx.Done()
+			}
+			return nil, errors.New("no route")
+		}
+		cl, err := kgo.NewClient(kgo.SeedBrokers("broker:1"), kgo.Dialer(dial))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		e := NewEntrance("g", nil, out.Load, slog.New(slog.NewTextHandler(&logged, nil)))
+		done := make(chan struct{})
+		go func() { defer close(done); e.Run(ctx, cl) }()
+		shows := func(what string, why bool, said int) {
+			t.Helper()
+			synctest.Wait()
+			if got := strings.Count(logged.String(), "no route"); (e.Why() != "") != why || got != said {
+				t.Errorf("%s: it shows %q, and was logged %d times, want %d", what, e.Why(), got, said)
+			}
+		}
+		out.Store(true)
+		time.Sleep(entranceFirst / 2)
+		shows("before it is asked", false, 0)
+		time.Sleep(entranceFirst)
+		shows("when it was asked", true, 1)
+		time.Sleep(5 * entrancePause)
+		shows("when it lasts", true, 1)
+		out.Store(false)
+		time.Sleep(entrancePause + entranceFirst)
+		shows("when they are in", false, 1)
+		out.Store(true)
+		time.Sleep(2 * entrancePause)
+		shows("when they are out again", true, 2)
+		out.Store(false)
+		time.Sleep(entrancePause + entranceFirst)
+		hang.Store(true)
+		out.Store(true)
+		time.Sleep(entranceFirst + entrancePatience/4)
+		end()
+		<-done
+		shows("at the end", false, 2)
+	})
 }

@@ -87,8 +87,6 @@ func (g *Group) AwaitProtocol(ctx context.Context, cl *kgo.Client) error {
 			return nil
 		}
 		g.cfg.Log.Warn("brokers do not say which group protocols they serve; asking again", "error", err)
-		if !wait.For(ctx, time.Second) {
-			return nil
-		}
+		wait.For(ctx, time.Second)
 	}
 }

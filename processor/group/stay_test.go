@@ -13,11 +13,12 @@ import (
 func TestMemberIsAsConfigured(t *testing.T) {
 	for _, c := range []struct {
 		name, instance string
+		protocol       Protocol
 		want           any
-	}{{"static", "eu", "eu-3"}, {"not static", "", nil}} {
+	}{{"static", "eu", Classic, "eu-3"}, {"not static", "", Classic, nil}, {"of the consumer protocol", "", Consumer, nil}} {
 		t.Run(c.name, func(t *testing.T) {
 			g := New(Config{
-				Client: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, Group: "g", Topics: []string{testTopic}, Protocol: Classic,
+				Client: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, Group: "g", Topics: []string{testTopic}, Protocol: c.protocol,
 				Balancer: kgo.StickyBalancer, ClientID: "me", InstanceID: c.instance, Number: 3, SessionTimeout: 9 * time.Second,
 				HeartbeatInterval: 700 * time.Millisecond, RebalanceTimeout: 11 * time.Second, Until: context.Background(), Log: slog.New(slog.DiscardHandler),
 			}, &Standing{})
@@ -30,6 +31,12 @@ func TestMemberIsAsConfigured(t *testing.T) {
 				"session timeout":    {s.cl.OptValue(kgo.SessionTimeout), 9 * time.Second},
 				"heartbeat interval": {s.cl.OptValue(kgo.HeartbeatInterval), 700 * time.Millisecond},
 				"rebalance timeout":  {s.cl.OptValue(kgo.RebalanceTimeout), 11 * time.Second},
+				"client id":          {s.cl.OptValue(kgo.ClientID), "me"},
+				"instance id":        {s.cl.OptValues(kgo.InstanceID)[1], c.want != nil},
+				"broker's balancer":  {s.cl.OptValue(kgo.ServerSideBalancer), c.protocol == Consumer},
+				"commits by itself":  {s.cl.OptValue(kgo.DisableAutoCommit), true},
+				"age of metadata":    {s.cl.OptValue(kgo.MetadataMaxAge), 30 * time.Second},
+				"pause of metadata":  {s.cl.OptValue(kgo.MetadataMinAge), 100 * time.Millisecond},
 			} {
 				if want[0] != want[1] {
 					t.Errorf("%s is %v, want %v", option, want[0], want[1])

@@ -48,7 +48,7 @@ func (e *Env) Make(tp kafka.TopicPartition, f Found) (p *Partition, claim bool, 
 	if env.Route.Delay > 0 && c.LowWater == c.Offset { // what was sighted there is not what was written there since
 		c.Watermark.Seq = min(c.Watermark.Seq, f.until())
 	}
-	claim = f.Fetched.Offset < 0 || c.Writer != e.Writer || c.Offset != f.Fetched.Offset
+	claim = c.Writer != e.Writer || c.Offset != f.Fetched.Offset // as it is where nothing was committed
 	if f.Ended != nil {
 		p.Told = c.Epoch
 	}
