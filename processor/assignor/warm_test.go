@@ -172,7 +172,7 @@ func TestWhatAMemberLetsGo(t *testing.T) {
 	}
 	much := map[Stored]int64{}
 	for i := range 2000 {
-		much[Held{kafka.TopicPartition{Topic: fmt.Sprintf("%s-%d", testTopic, i)}, testID}] = 1e6
+		much[Stored{kafka.TopicPartition{Topic: fmt.Sprintf("%s-%d", testTopic, i)}, testID}] = 1e6
 	}
 	b = New("A", 1, func() map[Stored]int64 { return much })
 	if w := said(t, b, nil); w.Replica != "member m" {
