@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/processor/pending"
@@ -68,9 +69,14 @@ func (k *kit) storeAll(ctx context.Context, ps []*partition) {
 	}
 }
 
-// mayBeCut reports whether a log is cut by its age, or compacted, or begins above what is pending already, as far as is known.
+// longAway is for how long no replica may run at all before a log is cut that is not worth storing what is in memory for. What is pending is half as old as its
+// topic keeps at most, since it is carried then.
+const longAway = 24 * time.Hour
+
+// mayBeCut reports whether a log may be cut above what is pending before the next start, or has been, or is compacted, as far as is known.
 func mayBeCut(p *partition) bool {
-	return p.stats.Keeps.Load() > 0 || p.stats.Trouble.Get() != "" || p.loss != nil
+	keeps := time.Duration(p.stats.Keeps.Load()) * time.Millisecond
+	return keeps > 0 && keeps/2 < longAway || p.stats.Trouble.Get() != "" || p.loss != nil
 }
 
 // storeFails takes in what has become of the last that the store was told of a partition.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/turn"
 )
 
@@ -43,5 +44,38 @@ func TestShutdownEndsWhatItsTurnHasBegun(t *testing.T) {
 	case <-ended:
 	case <-time.After(5 * time.Second):
 		t.Error("something goes on")
+	}
+}
+
+// What memory alone holds goes to the store at the end where a log may be cut before the next start, and only there: what would have to be waited for.
+func TestWhereTheEndStoresWhatIsNear(t *testing.T) {
+	for name, c := range map[string]struct {
+		keeps   time.Duration
+		trouble string
+		loss    error
+		stores  bool
+	}{
+		"the log is kept for ever":          {},
+		"for a week":                        {keeps: 7 * 24 * time.Hour},
+		"for two days":                      {keeps: 48 * time.Hour},
+		"for less":                          {keeps: 48*time.Hour - time.Millisecond, stores: true},
+		"it is compacted":                   {trouble: "it is compacted", stores: true},
+		"it has lost what is pending there": {loss: ErrLogTruncated, stores: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := testLane(t)
+			p := livePartition(t, l)
+			l.read(t, p, testNow, req(0, testNow, "orders"), req(1, ms(1000), "orders"))
+			l.happened(p.take(testNow, nil, 10, anyBytes))
+			p.stats.Keeps.Store(c.keeps.Milliseconds())
+			p.stats.Trouble.Set(c.trouble)
+			p.loss = c.loss
+			l.storeAll(t.Context(), []*partition{p})
+			reaches := int64(1) // the record at 1 is in memory alone
+			if c.stores {
+				reaches = 2
+			}
+			equal(t, "nothing below is in memory alone", pending.Saving{Partition: p.Partition}.Reaches(), reaches)
+		})
 	}
 }
