@@ -151,14 +151,20 @@ func plainMillis(v []byte, _ int64) (millis int64, ok bool) {
 				return 0, false
 			}
 		}
-		letters := bytes.TrimRight(v, "\x00")
-		return n, max(n, -n) < longestMillis && (len(letters) == len(v) || len(letters) < 2 || !isText(letters)) // else it may be text that C has ended
+		return n, max(n, -n) < longestMillis && !endedByC(v)
 	}
 	exact, ok := decimal(text(v))
 	if !ok || jacksonDuration.MatchString(text(v)) || new(big.Rat).Abs(exact).Cmp(new(big.Rat).SetInt64(longestMillis)) >= 0 {
 		return 0, false
 	}
 	return ceil(exact), true
+}
+
+// endedByC tells what may be text with zeros behind it. Two digits are too few: with zeros they may as well be an hour, or ten days.
+func endedByC(v []byte) bool {
+	letters := bytes.TrimRight(v, "\x00")
+	_, digits := decimal(text(letters))
+	return len(letters) < len(v) && len(letters) > 1 && isText(letters) && !(digits && len(letters) == 2)
 }
 
 // jacksonDuration is a Duration in seconds as Jackson writes it: no language ends the decimals of a floating point number with a zero, and hardly one that is

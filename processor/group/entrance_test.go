@@ -13,6 +13,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -156,6 +157,24 @@ func TestEntranceToldAs(t *testing.T) {
 	}
 }
 
+// journal is what is logged, which a test reads meanwhile.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(b)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
 // Kafka says why it refuses a login before it hangs up.
 func TestExplainBroker(t *testing.T) {
 	for err, says := range map[error]string{
@@ -187,7 +206,7 @@ func TestEntranceNamesEachBroker(t *testing.T) {
 func TestEntranceWhileMembersAreOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, hang atomic.Bool
-		var logged strings.Builder
+		var logged journal
 		ctx, end := context.WithCancel(t.Context())
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 			if hang.Load() {
