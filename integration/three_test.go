@@ -30,18 +30,27 @@ const (
 
 // What three brokers are needed for.
 func TestThreeBrokers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short leaves out what needs a Kafka")
-	}
-	t.Parallel()
-	c := brokers.Start(t, brokers.Options{Nodes: 3, Faults: true})
+	c := threeBrokers(t)
 	t.Run("target in trouble", func(t *testing.T) { targetInTrouble(t, c) })
 	t.Run("partition away", func(t *testing.T) { partitionAway(t, c) })
 	t.Run("log loses its end", func(t *testing.T) { logLosesItsEnd(t, c) })
 	t.Run("log loses its end and is trimmed", func(t *testing.T) { logLosesItsEndAndIsTrimmed(t, c) })
+}
+
+// The same for what others of them take over. It is as long, so it goes beside that.
+func TestThreeBrokersTakeOver(t *testing.T) {
+	c := threeBrokers(t)
 	t.Run("look", func(t *testing.T) { lookWhileLeadersMove(t, c) })
 	t.Run("coordinator killed", func(t *testing.T) { coordinatorKilled(t, c) })
 	t.Run("coordinator frozen", func(t *testing.T) { coordinatorFrozen(t, c) })
+}
+
+func threeBrokers(t *testing.T) *brokers.Cluster {
+	if testing.Short() {
+		t.Skip("-short leaves out what needs a Kafka")
+	}
+	t.Parallel()
+	return brokers.Start(t, brokers.Options{Nodes: 3, Faults: true})
 }
 
 // A target without a leader and one that is deleted hold up no other target. What was asked of the first arrives when it is back, what was
