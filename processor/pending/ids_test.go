@@ -58,6 +58,25 @@ func TestDeliveredIDLeavesTheStore(t *testing.T) {
 	equal(t, "found then", found(t, p.store, "a"), 0)
 }
 
+// The id of a delivered record stays in the store until the checkpoint says so: a crash before that has it pending again, at least once.
+func TestDeliveredIDStaysUntilTheCheckpoint(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	l.read(t, p, testNow, withHeader(req(0, ms(farMs), "orders"), topics.HeaderID, "a"))
+	l.happened(p.Checkpoint())
+	must(t, p.Flush())
+	l.room.Most = farMs * 2
+	must(t, p.Load(ms(farMs), l.room))
+	part := p.Take(ms(farMs), nil, 100, anyBytes)
+	equals(t, "delivered", part.offsets(), []int64{0})
+	p.Settle(part)
+	must(t, p.Flush())
+	equal(t, "found before the checkpoint", found(t, p.store, "a"), 1)
+	p.Committed(part)
+	must(t, p.Flush())
+	equal(t, "found then", found(t, p.store, "a"), 0)
+}
+
 // An id that is used over and over leaves nothing behind.
 func TestIDUsedAgain(t *testing.T) {
 	l := testOwner(t)
