@@ -19,7 +19,7 @@ const (
 	EventRestored EventKind = "restored" // a partition's state is there, and its log is read
 	EventLive     EventKind = "live"     // a partition delivers
 	EventStopped  EventKind = "stopped"  // a partition waits for a person; Error says why
-	EventCut      EventKind = "cut"      // the log of a partition has lost what is pending there, and is delivered by this process alone; Error says what to do
+	EventCut      EventKind = "cut"      // the log of a partition has lost what is pending there, which this process alone can deliver; Error says what to do
 	EventBlocked  EventKind = "blocked"  // a transaction that others have open keeps what is behind it in the log from being read; Error says whose it may be
 	EventFreed    EventKind = "freed"    // that has ended
 	EventLeaving  EventKind = "leaving"  // the processor is told to end: what partitions have in flight is finished, and they write their last checkpoints

@@ -69,8 +69,8 @@ func (k *kit) storeAll(ctx context.Context, ps []*partition) {
 	}
 }
 
-// longAway is for how long no replica may run at all before a log is cut that is not worth storing what is in memory for. What is pending is half as old as its
-// topic keeps at most, since it is carried then.
+// longAway: a log that is not cut before no replica has run for so long is not worth the wait. What is pending is carried when it is half as old as its topic
+// keeps, so the other half is how long that takes.
 const longAway = 24 * time.Hour
 
 // mayBeCut reports whether a log may be cut above what is pending before the next start, or has been, or is compacted, as far as is known.

@@ -213,7 +213,7 @@ func (w *window) spillSome(dueMillis, bytes int64) (all bool, err error) {
 	return all, nil
 }
 
-// Saving has the store hold what memory holds, where it stays: the log has lost it.
+// Saving has the store hold what memory holds, where it stays: the log has lost it, or may before the next start.
 type Saving struct{ *Partition }
 
 // Some is a step of that, of about so many bytes. It reports whether it was the last one.
