@@ -52,28 +52,32 @@ check: ## gofmt, go vet, staticcheck
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 
-# Without the race detector, several times as fast: the package of which a test holds that it has no goroutine, and of others what plays very many
-# cases on one: what a store counts, looks at partitions, and whether checker and processor agree. So does what checks the types of each mutant. It plays
-# with small heaps, which would be collected all the time. The build tag has what is released overwritten, as the race detector does. Nothing is vetted
-# again: make check does that.
+# Without the race detector, several times as fast: the package of which a test holds that it has no goroutine, the benchmarks, which no user waits for, and
+# of others what plays very many cases on one goroutine: what a store counts, looks at partitions, and whether checker and processor agree. So does what
+# checks the types of each mutant. It plays with small heaps, which would be collected all the time. The build tag has what is released overwritten, as the
+# race detector does. Nothing is vetted again: make check does that.
 ALONE          = AsAnOwnerSees|^TestCountsAfterCrashes|^TestAgrees$$|^TestMutantsBuild
 ALONE_PACKAGES = ./processor/ahead ./state ./bench/check ./integration/mutate
 PURE_PACKAGE   = ./processor/pending
-raced          = $$($(GO) list ./... | grep -vx "$$($(GO) list $(PURE_PACKAGE))")
+BENCHMARKS     = ./bench
+raced          = $$($(GO) list ./... | grep -vxF "$$($(GO) list $(PURE_PACKAGE) $(BENCHMARKS))")
 
 # The tests of some packages wait for most of the time, so more packages than there are CPUs are tested at once.
 unit: ## tests that need no broker, with the race detector
 	$(GO) test -race -short -vet=off -p 4 -timeout 20m -skip '$(ALONE)' $(raced)
 	GOGC=300 $(GO) test -short -vet=off -tags synctests $(PURE_PACKAGE) & pure=$$!; \
 		GOGC=300 $(GO) test -short -vet=off -run '$(ALONE)' $(ALONE_PACKAGES); alone=$$?; \
-		wait $$pure && [ $$alone = 0 ]
+		GOGC=300 $(GO) test -short -vet=off $(BENCHMARKS); benchmarks=$$?; \
+		wait $$pure && [ $$alone = 0 ] && [ $$benchmarks = 0 ]
 
 # The build tag keeps the client's own locks from holding up a bubble's clock. A simulation keeps one CPU busy, so two halves of the scenarios run
-# side by side. All is built once, before that.
+# side by side. All is built once, before that. Of scenarios that are played with each error that brokers may answer, or with each point at which a log is
+# cut, -test.short leaves some out; SIM_FLAGS= plays them all.
+SIM_FLAGS ?= -test.short
 sim: ## the whole processor simulated: named scenarios, then random schedules for SIM_BUDGET, and how often each act was played
 	@dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && $(GO) test -c -vet=off -tags synctests -o "$$dir/sim" ./processor && cd processor && \
-		{ "$$dir/sim" -test.timeout 25m -test.run 'Sim[^A-D]' -test.skip TestSimRandom & half=$$!; \
-			"$$dir/sim" -test.timeout 25m -test.run 'Sim[A-D]'; other=$$?; \
+		{ "$$dir/sim" $(SIM_FLAGS) -test.timeout 25m -test.run 'Sim[^A-D]' -test.skip TestSimRandom & half=$$!; \
+			"$$dir/sim" $(SIM_FLAGS) -test.timeout 25m -test.run 'Sim[A-D]'; other=$$?; \
 			wait $$half && [ $$other = 0 ]; } && \
 		DUEWHEEL_TEST_SIM_BUDGET=$(SIM_BUDGET) "$$dir/sim" -test.timeout 15m -test.v -test.run TestSimRandom
 
@@ -105,10 +109,13 @@ fuzz: ## every fuzz target, each for FUZZ_FOR
 	[ $$n -gt 0 ] || { echo "make fuzz: no target was found"; exit 1; }; \
 	echo "make fuzz: $$n targets"
 
-# By convention what needs a Kafka is what -short leaves out; the other packages are those of make unit. One package at a time: each of them fills
-# the machine with brokers. Tests that wait for most of the time go three at a time. Verbose, because how many kills hit an open transaction is a figure to look at; what has failed is said once more at the end.
+# By convention what needs a Kafka is what -short leaves out; the other packages are those of make unit. The package that fills the machine with brokers
+# is by itself; the rest, which begins brokers and clients of other languages, follows side by side. Tests that wait for most of the time go three at a time.
+# Verbose, because how many kills hit an open transaction is a figure to look at; what has failed is said once more at the end.
+INTEGRATION = $(GO) run ./integration/recap $(GO) test -json -count=1 -vet=off -parallel 3 -timeout $(INTEGRATION_LIMIT)
 integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm chooses which
-	$(GO) run ./integration/recap $(GO) test -json -count=1 -vet=off -p 1 -parallel 3 -timeout $(INTEGRATION_LIMIT) $(call packages-with,testing.Short())
+	$(INTEGRATION) ./integration; most=$$?; \
+		$(INTEGRATION) $$(echo $(call packages-with,testing.Short()) | tr ' ' '\n' | grep -vx ./integration) && [ $$most = 0 ]
 
 # Each of its waits is bounded, so go test need not bound the whole. It prints its seed: make chaos DUEWHEEL_TEST_SEED=... plays the same
 # faults again.

@@ -93,7 +93,7 @@ func TestBenchRefuses(t *testing.T) {
 
 // What many pending records cost is measured without a cluster.
 func TestBenchScale(t *testing.T) {
-	out, err := commandWithin(t, 4*patience, "", "bench", "scale", "--pending", "20000", "--rounds", "1", "--partitions", "2", "--dir", t.TempDir(), "-o", "json")
+	out, err := commandWithin(t, 4*patience, "", "bench", "scale", "--pending", "5000", "--rounds", "1", "--partitions", "2", "--dir", t.TempDir(), "-o", "json")
 	if err != nil {
 		t.Fatal(err)
 	}

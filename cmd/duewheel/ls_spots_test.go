@@ -98,7 +98,7 @@ func TestListOfLargeRows(t *testing.T) {
 	_, addr := cluster(t, map[string]int32{"delays": 2, "orders": 1})
 	const n = 500
 	cl := client(t, addr, kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	key := bytes.Repeat([]byte("k"), 2*mostRowBytes/n)
+	key := bytes.Repeat([]byte("k"), mostRowBytes*5/4/n)
 	first := time.Now().Add(time.Hour).UnixMilli()
 	for i := range int64(n) {
 		r := &kgo.Record{Topic: "delays", Partition: int32(i % 2), Key: key, Headers: []kgo.RecordHeader{
