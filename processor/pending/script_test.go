@@ -13,7 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
-	"github.com/duewheel/duewheel/topics"
 )
 
 // Each file in testdata is a story of one partition. Times are ms from the moment at which it begins; far is beyond the near window.
@@ -21,6 +20,8 @@ import (
 // <offset>=cancel:<offset>@<due> cancels, =elsewhere:… a record of another partition, =forwarded:… as that passes it on, =confirmed:<offset>@<due>><offset> confirms that it has cancelled, and =replace:<offset>@<due>><due>
 // takes the place of a record, =replace!:… if configuration did not refuse it. <offset>=marker ends a transaction, <offset>=resolve:<offset>@<due> is a resolve record, =other-group:… one of another group. Of a route with a fixed delay the time is
 // the record's own.
+//
+// <offset>=copy:<offset> is what carrying appends of the record, or the copy, at another offset.
 //
 // <offset>@<due>#<id> has an id. <offset>=cancel-id:<id> cancels it, =forwarded-id:<id>@<time> as another partition passes it on that was
 // written then, and =replace-id:<id>@<due> takes the place of what has it.
@@ -33,6 +34,7 @@ import (
 //	flush                 write the position to the store
 //	take now= [limit=]    make a part, for a turn
 //	checkpoint            make a part without records
+//	carry <offset>... [at=]  make a part that appends copies of what is pending there at the end of the log, or behind what others have appended meanwhile
 //	happened [dead=] | refused   the oldest undecided part has happened, and one of its records was dead-lettered, or it has not
 //	load now=, spill now= what is due soon comes into memory, what is not goes to the store. With share= memory is short: a partition may have so many bytes; step= is how many
 //	                      records are loaded in a step
@@ -61,6 +63,7 @@ type script struct {
 	p         *Partition
 	f         *Follower
 	end, high int64
+	carried   int64 // where the log ends with the copies of the part that appends some
 	undecided []*Part
 	written   state.Checkpoint
 	log       map[int64]*kgo.Record
@@ -97,7 +100,12 @@ func (s *script) do(d *datadriven.TestData) string {
 		return s.part(pt)
 	case "checkpoint":
 		return s.part(s.p.Checkpoint())
+	case "carry":
+		return s.carry(d)
 	case "happened", "refused":
+		if len(s.undecided) == 0 {
+			s.Fatal("no part is undecided")
+		}
 		if d.HasArg("dead") {
 			it := &s.undecided[0].Items[slices.Index(s.undecided[0].offsets(), s.number(d, "dead", 0))]
 			it.Dead = it.Leaves()
@@ -188,93 +196,6 @@ func (s *script) open(d *datadriven.TestData) string {
 	return fmt.Sprintf("reads from %d up to %d; ", s.p.start, max(s.end, s.p.ownEnd)) + s.show()
 }
 
-func (s *script) record(a datadriven.CmdArg) *kgo.Record {
-	if len(a.Vals) > 0 {
-		if what := a.Vals[0]; what != "marker" {
-			who, what, _ := strings.Cut(what, ":")
-			of, due, _ := strings.Cut(what, "@")
-			if r := s.namingID(s.parse(a.Key), who, of, due); r != nil {
-				return r
-			}
-			if r := s.naming(s.parse(a.Key), who, of, due); r != nil {
-				return r
-			}
-			r := resolving(s.parse(a.Key), s.parse(of), testNow+s.parse(due))
-			if who == "other-group" {
-				mark := topics.NewMark([4]byte(testID.TopicID[:4]), "another", testID.Partition)
-				r.Headers = topics.Resolve(mark, s.parse(of), testNow+s.parse(due), s.parse(of))
-			}
-			return r
-		}
-		return control(s.parse(a.Key))
-	}
-	text, id, has := strings.Cut(a.Key, "#")
-	offset, due, _ := strings.Cut(strings.TrimRight(text, "!?$"), "@")
-	if has {
-		r := req(s.parse(offset), testNow+s.parse(due), "orders")
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderID, Value: []byte(id)})
-		return r
-	}
-	r := req(s.parse(offset), testNow+s.parse(due), "orders")
-	switch {
-	case s.l.route.Delay > 0:
-		r.Timestamp, r.Headers = time.UnixMilli(testNow+s.parse(due)), nil
-	case strings.HasSuffix(a.Key, "!"):
-		r = req(s.parse(offset), testNow+s.parse(due), "nowhere")
-	case strings.HasSuffix(a.Key, "$"):
-		r = req(s.parse(offset), testNow+s.parse(due), "bills")
-	case strings.HasSuffix(a.Key, "?"):
-		r.Headers[0] = kgo.RecordHeader{Key: topics.HeaderUntil, Value: []byte("soon")}
-	}
-	return r
-}
-
-// namingID is a record that names another one by its id; nil when it is none.
-func (s *script) namingID(offset int64, who, id, due string) *kgo.Record {
-	r := &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow)}
-	name := kgo.RecordHeader{Key: topics.HeaderCancel, Value: []byte(id)}
-	switch who {
-	case "cancel-id":
-		r.Headers = []kgo.RecordHeader{name}
-	case "forwarded-id":
-		r.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{name}, testMark, 7, 70, testNow+s.parse(due), nil)
-	case "replace-id":
-		r = req(offset, testNow+s.parse(due), "orders")
-		name.Key = topics.HeaderReplace
-		r.Headers = append(r.Headers, name)
-	default:
-		return nil
-	}
-	return r
-}
-
-// naming is a record that names another one; nil when it is a resolve record.
-func (s *script) naming(offset int64, who, of, due string) *kgo.Record {
-	due, own, _ := strings.Cut(due, ">")
-	h := topics.Handle{Partition: testID.Partition, Offset: s.parse(of), Due: testNow + s.parse(due)}
-	r := &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow)}
-	switch who {
-	case "cancel":
-	case "confirmed":
-		r.Headers = topics.ResolveBy(testMark, h.Offset, h.Due, h.Offset, s.parse(own))
-		return r
-	case "elsewhere":
-		h.Partition++
-	case "forwarded":
-		r.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(h.String())}}, testMark, 7, 70, 700, nil)
-		return r
-	case "replace", "replace!":
-		target := map[bool]string{true: "nowhere", false: "orders"}[who == "replace!"]
-		r = req(offset, testNow+s.parse(own), target)
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(h.String())})
-		return r
-	default:
-		return nil
-	}
-	r.Headers = []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(h.String())}}
-	return r
-}
-
 // catchUp reads what is in the log from the position on; where nothing was accepted markers lie.
 func (s *script) catchUp(now int64) {
 	for s.p.position < s.high {
@@ -338,7 +259,11 @@ func (s *script) say(pt *Part) string {
 		fmt.Fprintf(&out, " %d", it.Offset)
 		switch {
 		case it.Effect != EffectNone:
-			fmt.Fprintf(&out, " (%v)", it.Effect)
+			fmt.Fprintf(&out, " (%v", it.Effect)
+			if it.Effect == EffectStale && it.By > 0 {
+				fmt.Fprintf(&out, " by %d, resolve record", it.By)
+			}
+			out.WriteString(")")
 		case it.By > 0:
 			fmt.Fprintf(&out, " (%s by %d", map[bool]string{true: "replaced", false: "taken away"}[it.Replaced], it.By)
 			if it.By >= pt.To.Offset {
@@ -391,6 +316,9 @@ func (s *script) decide(happened bool, now int64) string {
 		if !s.l.atLeastOnce {
 			s.p.Committed(pt)
 		}
+	}
+	if pt.Carries {
+		s.carryEnds(happened)
 	}
 	s.written = s.p.committed
 	return s.show()
