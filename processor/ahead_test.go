@@ -40,6 +40,7 @@ func TestAheadBegins(t *testing.T) {
 		"under a quota":            {func(l *lane) { l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, time.Hour, true) }, insider{}, false},
 		"while a turn is awaited":  {func(l *lane) { l.turns.draining = true }, insider{}, false},
 		"without a member":         {func(*lane) {}, outsider{}, false},
+		"in doubt":                 {func(l *lane) { l.checkpoints.standstill.ended = time.Now() }, insider{}, false},
 		"while producers are none": {func(l *lane) { l.producers.renewing = true }, insider{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,6 +22,7 @@ type checkpoints struct {
 	commit     *turn.Turn // under way beside the turns (at_least_once)
 	committed  chan *turn.Turn
 	unanswered unanswered
+	standstill standstill
 	refusals   int    // commits in a row of which none was taken
 	refusedFor string // what the log says of them
 }
@@ -39,6 +40,16 @@ func (cs *checkpoints) begin(ps []*partition, stay membership) {
 	if t.Parts = cs.stale(ps); len(t.Parts) > 0 {
 		t.Env, cs.commit = cs.turnEnv(), t
 		t.Start(cs.until, cs.wg, cs.committed)
+	}
+}
+
+// steps takes in that the lane takes a step.
+func (cs *checkpoints) steps(now time.Time) {
+	if cs.cfg.Guarantee != AtLeastOnce {
+		return
+	}
+	if long := cs.standstill.step(now, now.Round(0), cs.cfg.SessionTimeout); long > 0 {
+		cs.log.Warn("the process did not run for a while; nothing is delivered before the coordinator says that partitions are still its own", "for", long.Round(time.Millisecond))
 	}
 }
 
@@ -68,7 +79,7 @@ func (cs *checkpoints) stale(ps []*partition) []*turn.Part {
 
 // of is the checkpoint of a partition that is to be written; nil: the group has it.
 func (cs *checkpoints) of(p *partition) *turn.Part {
-	if pt := p.prepareCommit(); pt != nil || !cs.unanswered.mayArrive() {
+	if pt := p.prepareCommit(); pt != nil || !cs.unanswered.mayArrive() && !cs.standstill.doubts() {
 		return pt
 	}
 	return p.part(&pending.Part{To: p.Marks().Committed})
@@ -88,6 +99,7 @@ func (cs *checkpoints) conclude(t *turn.Turn) (silent bool) {
 	cs.commit = nil
 	cs.counters.turn(t)
 	cs.unanswered.note(t)
+	cs.standstill.heard(t)
 	if t.Outcome == turn.Done {
 		cs.wrote(t)
 	} else {

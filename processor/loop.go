@@ -63,6 +63,7 @@ func (l *lane) step(ctx context.Context) {
 	l.stint.begin()
 	stepped := l.stint.began
 	l.stepped.Store(&stepped)
+	l.checkpoints.steps(stepped)
 	room := l.store.HasRoom()
 	if time.Since(l.balancedAt) >= balanceEvery {
 		l.balancedAt = time.Now()

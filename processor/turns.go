@@ -40,6 +40,9 @@ func (ts *turns) begin(ps []*partition, now int64, stay membership) {
 		}
 		return
 	}
+	if ts.checkpoints.standstill.doubts() {
+		return
+	}
 	m := stay.Member()
 	if !m.Valid() || ts.pace.left(time.Now()) > 0 {
 		return
@@ -90,6 +93,7 @@ func (ts *turns) release(ps []*partition, begin bool, stay membership) {
 	}
 	ts.ahead = nil
 	t.Member, t.Began = stay.Member(), time.Now()
+	begin = begin && !ts.checkpoints.standstill.doubts()
 	if begin && !ts.producers.renewing && !ts.draining && !ts.quota.Lasts() && t.Member.Valid() {
 		for _, pt := range t.Parts {
 			// The turn before may have appended above this one's O.
