@@ -310,3 +310,45 @@ func TestStoreLeads(t *testing.T) {
 		}
 	}
 }
+
+// What a store still holds and another owner has delivered has left a stub: its id is remembered, and what comes with it is a duplicate.
+func TestDeliveredElsewhereIsRemembered(t *testing.T) {
+	l := remembering(t, time.Hour)
+	p := l.live(t)
+	l.read(t, p, testNow, withID(req(0, ms(farMs), "orders"), "a"), req(1, ms(2*farMs), "orders"))
+	l.happened(p.Checkpoint())
+	must(t, p.Flush())
+
+	c := p.Marks().Committed
+	c.Watermark = state.Key{Due: ms(farMs)}
+	p, err := l.assign(c, 0, 2, 2)
+	must(t, err)
+	equal(t, "start", p.start, 2)
+	must(t, p.goLive(l.room))
+	equal(t, "remembered", p.Figures(ms(farMs)).Remembered, 1)
+	l.read(t, p, ms(farMs), withID(req(2, ms(2*farMs), "orders"), "a"))
+	must(t, p.Load(ms(farMs), l.room))
+	pt := p.Take(ms(farMs), nil, 10, anyBytes)
+	equal(t, "it is a dead letter", pt != nil && pt.Items[0].Refusal != nil, true)
+	must(t, Check(p))
+}
+
+// The stub that a turn has left which has not happened is none: its record is pending still, and what comes with its id is a duplicate of that.
+func TestStubOfWhatHasNotHappened(t *testing.T) {
+	l := remembering(t, time.Hour)
+	p := l.live(t)
+	l.read(t, p, testNow, withID(req(0, ms(farMs), "orders"), "a"), req(1, ms(2*farMs), "orders"))
+	l.happened(p.Checkpoint())
+	must(t, p.Load(ms(farMs), l.room))
+	equal(t, "taken", p.Take(ms(farMs), nil, 1, anyBytes) != nil, true)
+	must(t, p.Flush())
+	equal(t, "in the store, with a stub", len(keysOf(t, p.store, state.Key{})), 3)
+
+	p, err := l.assign(p.Marks().Committed, 0, 2, 2)
+	must(t, err)
+	equal(t, "start", p.start, 2)
+	must(t, p.goLive(l.room))
+	equal(t, "remembered", p.Figures(ms(farMs)).Remembered, 0)
+	equal(t, "pending", p.Pending(), 2)
+	must(t, Check(p))
+}

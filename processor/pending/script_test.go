@@ -113,6 +113,7 @@ func (s *script) do(d *datadriven.TestData) string {
 		return s.decide(d.Cmd == "happened", now)
 	case "load":
 		room := s.l.room
+		room.Window = s.number(d, "window", room.Window)
 		if d.HasArg("share") { // and memory is short
 			room.Share, room.Step = s.number(d, "share", 0), int(s.number(d, "step", 0))
 			room.Budget, room.Used = 1<<20, 1<<20-1

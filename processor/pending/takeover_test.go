@@ -195,6 +195,21 @@ func TestCancelledKeyStaysSo(t *testing.T) {
 	equal(t, "pending of the standby", f.Pending(), 1)
 }
 
+// What its owner has delivered leaves a stub with a follower: it remembers the id when it takes over.
+func TestFollowerRemembers(t *testing.T) {
+	l := remembering(t, time.Hour)
+	spec := state.ParserEpoch{Spec: l.route.Spec()}
+	f := l.following(t, checkpointAt(2, 0, state.Key{}, spec), withID(req(0, ms(farMs), "orders"), "a"), req(1, ms(2*farMs), "orders"))
+	c := checkpointAt(2, 0, state.Key{Due: ms(farMs)}, spec)
+	followOn(t, f, c, nil)
+	p := l.handedOver(t, f, c)
+	equal(t, "start", p.start, 2)
+	must(t, p.goLive(l.room))
+	equal(t, "remembered", p.Figures(ms(farMs)).Remembered, 1)
+	equal(t, "pending", p.Pending(), 1)
+	must(t, Check(p))
+}
+
 // A follower keeps what was carried while it was behind: L may have passed that before its copy is read.
 func TestFollowerKeepsWhatWasCarried(t *testing.T) {
 	l := testOwner(t)
