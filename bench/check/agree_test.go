@@ -149,6 +149,8 @@ func disagree(route *topics.Route, c *check.Checker, r *kgo.Record) string {
 	case q.Kind == topics.KindOfAnotherGroup && want.Outcome == check.Ignore:
 	case q.Kind != topics.KindRequest:
 		return fmt.Sprintf("is passed over; want %+v", want)
+	case want.Codes&check.UnparsableDue != 0 && !enveloped(r): // of a schema that no tool writes it may be
+		return fmt.Sprintf("due %d; want a form that is not read", q.Due)
 	case want.Outcome != check.Deliver && want.Outcome != check.Either, string(q.Target) != want.Target, q.Partition != want.Partition,
 		!bytes.Equal(key, want.Key), q.Due != want.Due && !want.OrLater, string(q.ID) != want.ID && string(q.NamedID) != want.ID:
 		return fmt.Sprintf("due %d to %s/%d with key %q and id %q; want %+v", q.Due, q.Target, q.Partition, key, q.ID, want)
@@ -184,6 +186,11 @@ func arrive(route *topics.Route, c *check.Checker, r *kgo.Record) int {
 	out.Headers, _ = topics.AppendDelivered(nil, r.Headers, &as, nil)
 	c.Delivered(out, time.Time{})
 	return 1
+}
+
+// enveloped tells whether something is in the envelope of a JsonConverter.
+func enveloped(r *kgo.Record) bool {
+	return slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool { return bytes.Contains(h.Value, []byte(`"schema"`)) })
 }
 
 func shown(r *kgo.Record) string {
@@ -273,6 +280,11 @@ func (d drawing) value(time bool) []byte {
 	case 3:
 		return []byte(d.of([]string{"", "null", `""`}))
 	case 4:
+		if time { // an integer of any size, of whose bytes some may be letters
+			n := d.Int64() >> d.IntN(64)
+			return []byte(d.of([]string{littleEndian(n), bigEndian(n), bigEndian(n)[d.IntN(8):]}))
+		}
+	case 5:
 		if time {
 			return fmt.Appendf(nil, `{"schema":{"type":"int64","name":%q,"parameters":{"scale":"%d"}},"payload":%s}`, d.of(drawnSchemas), d.IntN(4), d.of(drawnPayloads))
 		}
