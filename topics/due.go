@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -183,6 +184,9 @@ func untilBinary(b []byte, u unit) (int64, Form, fault) {
 	if len(b) < 1 || len(b) > 8 {
 		return 0, 0, errBinary
 	}
+	if u == unitBySize && (isYear9999(bigEndian(b)) || isYear9999(littleEndian(b))) {
+		return 0, 0, errYear9999
+	}
 	if due, ok := untilInteger(bigEndian(b), u); ok {
 		return due, FormBinary, fault{}
 	}
@@ -254,6 +258,9 @@ func hint(until bool, raw []byte) string {
 	}
 	if _, _, f := parseInstant(text); !until && f.code == "" {
 		return "; it is an instant, such as delay-until takes, and here a length of time is needed"
+	}
+	if len(c.b) == 4 && c.wrap == Unwrapped && !bytes.ContainsAny(c.b[:1], "0123456789") && bytes.ContainsFunc(c.b, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		return "; where it is an integer in binary, write eight bytes: four that are letters are text"
 	}
 	return looksLike(string(text[:min(len(text), maxShown)]))
 }

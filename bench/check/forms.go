@@ -49,7 +49,7 @@ func parseFor(v []byte, from int64) (millis int64, ok bool) {
 // epoch is a number of seconds, milliseconds, microseconds or nanoseconds since 1970, by its size. One that is not text is binary, and then it
 // is seconds or milliseconds.
 func epoch(v []byte) (millis int64, ok bool) {
-	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil && n >= 1e11 && n < 1e14 {
+	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil && n >= 1e12 && n < 1e14 {
 		return n, true // as nearly all are
 	}
 	if n, binary := asBinary(v); binary {
@@ -86,7 +86,8 @@ func bySize(exact *big.Rat, binary bool) (millis int64, ok bool) {
 		if unit.toMillis == nil || binary && unit.toMillis.Cmp(power(0)) < 0 {
 			return 0, false
 		}
-		return ceil(exact.Mul(exact, unit.toMillis)), true
+		millis = ceil(exact.Mul(exact, unit.toMillis))
+		return millis, unit.toMillis.Cmp(power(3)) == 0 || millis < 253_370_764_800 || millis > 253_402_300_800 // seconds of the year 9999
 	}
 	return 0, false
 }
