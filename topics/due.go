@@ -47,7 +47,7 @@ func parseUntil(c content) (due int64, form Form, f fault) {
 func ReadInstant(raw []byte) (int64, error) {
 	millis, _, f := parseUntil(open(raw))
 	if f.code != "" {
-		return 0, refuse(f.code, StageParse, "", raw, "%s%s", f.why, hint(true, raw))
+		return 0, refuse(f.code, StageParse, "", raw, "%s%s", f.why, hintOfText(true, raw))
 	}
 	return millis, nil
 }
@@ -242,9 +242,22 @@ func endsInZeros(b []byte) bool {
 	return f.code == ""
 }
 
-// hint adds to a refusal what the bytes may have been meant to be. It is called
-// for refused records only.
+// hint adds to a refusal what the bytes of a header may have been meant to be. It is called for refused records only.
 func hint(until bool, raw []byte) string {
+	meant := hintOfText(until, raw)
+	if meant == "" && isFourLetters(raw) {
+		return "; where it is an integer in binary, write eight bytes: four that are letters are text"
+	}
+	return meant
+}
+
+// isFourLetters tells an integer of four bytes that is text, as it seems: it begins as no number does, and is no word.
+func isFourLetters(raw []byte) bool {
+	return len(raw) == 4 && isText(raw) && !bytes.ContainsAny(raw[:1], "0123456789") && bytes.ContainsFunc(raw, func(r rune) bool { return !unicode.IsLetter(r) })
+}
+
+// hintOfText says what may have been meant, in a header or on a command line.
+func hintOfText(until bool, raw []byte) string {
 	c := open(raw)
 	if !isText(c.b) {
 		return floating(until, c.b)
@@ -258,9 +271,6 @@ func hint(until bool, raw []byte) string {
 	}
 	if _, _, f := parseInstant(text); !until && f.code == "" {
 		return "; it is an instant, such as delay-until takes, and here a length of time is needed"
-	}
-	if len(c.b) == 4 && c.wrap == Unwrapped && !bytes.ContainsAny(c.b[:1], "0123456789") && bytes.ContainsFunc(c.b, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		return "; where it is an integer in binary, write eight bytes: four that are letters are text"
 	}
 	return looksLike(string(text[:min(len(text), maxShown)]))
 }
