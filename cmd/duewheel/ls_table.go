@@ -27,8 +27,9 @@ func (o *pendingList) table(v *view, w io.Writer, columns int) pendingTable {
 		several = several || p.Topic != v.partitions[0].Topic
 	}
 	if columns > 0 {
-		return &pendingText{w: w, now: v.Now, topics: several, most: mostOfName, mostTarget: targetOn(columns), noWhen: columns < besideTarget+leastTarget,
-			noTarget: columns < besideTarget-besideWhen+leastTarget, cut: lookOf(os.Getenv).glyphs().to}
+		t := &pendingText{w: w, now: v.Now, topics: several, most: mostOfName, mostTarget: targetOn(columns), cut: lookOf(os.Getenv).glyphs().to}
+		t.noWhen, t.noTarget = columns < besideTarget+leastTarget, columns < besideTarget-besideWhen+leastTarget
+		return t
 	}
 	return &pendingText{w: w, now: v.Now, topics: several, most: topics.MostID, mostTarget: topics.MostID, cut: "…"}
 }
