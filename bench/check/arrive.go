@@ -155,7 +155,7 @@ func (c judging) deliver(src *source, offset int64, a arrival, m moment) {
 		c.fault(Altered, src.name(offset), a.record, "differs from what arrived first")
 	}
 	s.flags |= delivered
-	if c.mayBeOfAnotherGroup(src, a) {
+	if mayBeOfAnotherGroup(c.Checker, src, a) {
 		c.namings.arrived(src.name(offset), s)
 	} else {
 		c.ended(src.name(offset), s, 0, false)
