@@ -52,6 +52,7 @@
 //	             1767225605123456    below 1e17 microseconds, else nanoseconds;
 //	             1767225605.123      decimals and exponents are fine;
 //	             1.767225605123E9    below 1e8 it is refused. Binary: s and ms only
+//	             253402300799999     the year 9999, in any unit: refused, and not µs of 1978
 //	             2026-01-01T00:00:05.123Z, 2026-01-01 01:00:05.123+01:00, 2026-01-01T01:00+01
 //	             2026-01-01T01:00+0100[Europe/Paris], 2026-01-01 00:00:05 +0000 UTC
 //	             2026-01-01          midnight UTC. Without an offset a time is refused

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -46,7 +47,7 @@ func parseUntil(c content) (due int64, form Form, f fault) {
 func ReadInstant(raw []byte) (int64, error) {
 	millis, _, f := parseUntil(open(raw))
 	if f.code != "" {
-		return 0, refuse(f.code, StageParse, "", raw, "%s%s", f.why, hint(true, raw))
+		return 0, refuse(f.code, StageParse, "", raw, "%s%s", f.why, hintOfText(true, raw))
 	}
 	return millis, nil
 }
@@ -183,6 +184,9 @@ func untilBinary(b []byte, u unit) (int64, Form, fault) {
 	if len(b) < 1 || len(b) > 8 {
 		return 0, 0, errBinary
 	}
+	if u == unitBySize && (isYear9999(bigEndian(b)) || isYear9999(littleEndian(b))) {
+		return 0, 0, errYear9999
+	}
 	if due, ok := untilInteger(bigEndian(b), u); ok {
 		return due, FormBinary, fault{}
 	}
@@ -238,9 +242,22 @@ func endsInZeros(b []byte) bool {
 	return f.code == ""
 }
 
-// hint adds to a refusal what the bytes may have been meant to be. It is called
-// for refused records only.
+// hint adds to a refusal what the bytes of a header may have been meant to be. It is called for refused records only.
 func hint(until bool, raw []byte) string {
+	meant := hintOfText(until, raw)
+	if meant == "" && isFourLetters(raw) {
+		return "; where it is an integer in binary, write eight bytes: four that are letters are text"
+	}
+	return meant
+}
+
+// isFourLetters tells an integer of four bytes that is text, as it seems: it begins as no number does, and is no word.
+func isFourLetters(raw []byte) bool {
+	return len(raw) == 4 && isText(raw) && !bytes.ContainsAny(raw[:1], "0123456789") && bytes.ContainsFunc(raw, func(r rune) bool { return !unicode.IsLetter(r) })
+}
+
+// hintOfText says what may have been meant, in a header or on a command line.
+func hintOfText(until bool, raw []byte) string {
 	c := open(raw)
 	if !isText(c.b) {
 		return floating(until, c.b)

@@ -130,9 +130,9 @@ func (d decimal) ceil(shift int) (int64, bool) {
 // until reads an epoch time. Where nothing tells its unit that follows from its size, and no instant of
 // this century is ambiguous: 1e11 s is the year 5138, and 1e11 ms is 1973.
 func (d decimal) until(u unit) (due int64, form Form, f fault) {
-	n := d.size()
+	n, bySize := d.size(), u == unitBySize
 	switch {
-	case u != unitBySize:
+	case !bySize:
 		n -= 3 - u.shift() // as many digits as it has in seconds
 		if d.neg || n < 9 || n > 11 {
 			return 0, 0, outOfRange("in the unit that belongs to it the due time is not between 1973 and the year 5138")
@@ -151,8 +151,20 @@ func (d decimal) until(u unit) (due int64, form Form, f fault) {
 		return 0, 0, outOfRange("the due time is beyond the year 5138")
 	}
 	due, _ = d.ceil(u.shift()) // below 1e14, or 1e14 by rounding
+	if bySize && u != unitSeconds && isYear9999(due) {
+		return 0, 0, errYear9999
+	}
 	return due, formOf(u), fault{}
 }
+
+// isYear9999 tells whether ms since 1970 are a time of the year 9999 if they are seconds. Programs write that for "never"; its ms look like µs of January 1978,
+// and so on, so what was meant never to be due would be due at once.
+func isYear9999(n int64) bool {
+	const begins, ends = 253_370_764_800, 253_402_300_800 // in seconds
+	return begins <= n && n <= ends                       // rounded up
+}
+
+var errYear9999 = outOfRange("it is a time of the year 9999, as programs write never, or in a smaller unit of January 1978: due times end in 5138, and what is to expire never does not say when")
 
 // readings lists what the digits would be in each unit, for a message.
 func (d decimal) readings() string {

@@ -17,7 +17,12 @@ func (s *survey) blind(group string, c *Counts) (all []string) {
 		}
 	}
 	known := func(p *part) bool { return p.checkpoint.known }
-	if group != "" && c.Requested+c.Cancels > 0 && !slices.ContainsFunc(s.sortedDelays(), known) {
+	given := func(p *part) bool { return p.checkpoint.given != "" }
+	switch delays := s.sortedDelays(); {
+	case group == "" || c.Requested+c.Cancels == 0 || slices.ContainsFunc(delays, known):
+	case slices.ContainsFunc(delays, given):
+		all = append(all, fmt.Sprintf("the group %s has given its checkpoints of these topics to another group, which takes its place (-g)", group))
+	default:
 		all = append(all, fmt.Sprintf("the group %s has no checkpoint of any of these topics, so no replica has ever run as that: is this its name?", group))
 	}
 	return all

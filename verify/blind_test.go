@@ -88,6 +88,19 @@ func TestGroupThatNeverWas(t *testing.T) {
 	}
 }
 
+// A group that has given its checkpoints to another one has run: its name is not mistyped.
+func TestGroupThatGaveItsCheckpoints(t *testing.T) {
+	s := newFakeGroup(t)
+	s.ask(0, 200)
+	s.resolve("delays", 0, 1, 0, 0)
+	s.restate("delays", 0, func(metadata string) string { return metadata + " m=heir" })
+	r := s.pass(s.verifier())
+	s.expect(r, nil, "nothing is wrong with what could be looked at")
+	if len(r.Blind) != 1 || !strings.Contains(r.Blind[0], "has given its checkpoints of these topics to another group") {
+		t.Errorf("%q", r.Blind)
+	}
+}
+
 // What was given up is told, as long as the checkpoint says so.
 func TestGivenUp(t *testing.T) {
 	s := newFakeGroup(t)

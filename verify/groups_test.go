@@ -69,6 +69,75 @@ func TestTwoGroupsWithTargetsOfTheirOwn(t *testing.T) {
 	}
 }
 
+// What the other group delivers to a target of its own has taken nothing away from this one, and has no id here.
+func TestTwoGroupsJudgeWhatIsNamedApart(t *testing.T) {
+	for name, more := range map[string]func(s *fakeGroup, first *kgo.Record){
+		"it replaces one that was dead-lettered here": func(s *fakeGroup, first *kgo.Record) {
+			q := s.request(1, "delay-until="+millis(s.at(10)), "delay-target-topic=bills.de", "delay-replace=0-0-"+millis(s.at(20)))
+			s.write(s.condemned(first, "target_not_allowed"))
+			s.write(s.billed(q))
+			s.write(s.condemned(q, "target_not_allowed"))
+		},
+		"it was dead-lettered here before": func(s *fakeGroup, first *kgo.Record) {
+			q := s.request(1, "delay-until="+millis(s.at(10)), "delay-target-topic=bills.de", "delay-replace=0-0-"+millis(s.at(20)))
+			s.write(s.condemned(first, "target_not_allowed"))
+			s.write(s.condemned(q, "too_late"))
+			s.write(s.billed(q))
+		},
+		"another one has its id": func(s *fakeGroup, first *kgo.Record) {
+			q := s.ask(1, 12, "delay-id=a")
+			s.write(s.condemned(first, "target_not_allowed"))
+			s.write(s.delivered(q, 12))
+			late := s.delivered(first, 20)
+			late.Topic = "bills.de"
+			s.write(late)
+		},
+		"another one had its id and was cancelled": func(s *fakeGroup, first *kgo.Record) {
+			s.config.InTime = time.Minute
+			s.request(1, "delay-cancel=0-0-"+millis(s.at(20)))
+			s.write(s.condemned(first, "target_not_allowed"))
+			late := s.delivered(first, 20)
+			late.Topic = "bills.de"
+			s.write(late)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFakeGroup(t)
+			s.config.Routes[0].Allow = []string{"orders"}
+			first := s.request(0, "trace=1", "delay-until="+millis(s.at(20)), "delay-target-topic=bills.de", "delay-id=a")
+			more(s, first)
+			s.config.Now = func() time.Time { return s.at(80) }
+			s.resolve("delays", 0, 2, 100, 2)
+			s.expect(s.pass(s.verifier()), nil, "all is well")
+		})
+	}
+}
+
+// A delivery to a target that the route does not allow any more has taken the place of what it replaces, as far as it can be told.
+func TestDeliveredInThePlaceOfOneWhenItWasAllowed(t *testing.T) {
+	s := newFakeGroup(t)
+	s.config.Routes[0].Allow = []string{"orders"}
+	s.ask(0, 20)
+	q := s.request(1, "delay-until="+millis(s.at(10)), "delay-target-topic=bills.de", "delay-replace=0-0-"+millis(s.at(20)))
+	s.write(s.billed(q))
+	s.config.Now = func() time.Time { return s.at(80) }
+	s.resolve("delays", 0, 2, 100, 2)
+	s.expect(s.pass(s.verifier()), nil, "1 cancelled, replaced or left out")
+}
+
+// So has what others name: it is not missing, although the replacement was in vain.
+func TestNamedAndDeliveredWhereItWasAllowed(t *testing.T) {
+	s := newFakeGroup(t)
+	s.config.Routes[0].Allow = []string{"orders"}
+	first := s.request(0, "trace=1", "delay-until="+millis(s.at(10)), "delay-target-topic=bills.de")
+	s.write(s.billed(first))
+	s.write(s.condemned(s.ask(11, 20, "delay-replace=0-0-"+millis(s.at(10))), "too_late"))
+	s.config.Now = func() time.Time { return s.at(80) }
+	s.resolve("delays", 0, 2, 100, 2)
+	s.expect(s.pass(s.verifier()), nil, "all is well")
+}
+
 // billed is what becomes of a request for bills.de that is due at minute 10.
 func (s *fakeGroup) billed(q *kgo.Record) *kgo.Record {
 	r := s.delivered(q, 10)

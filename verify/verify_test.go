@@ -161,6 +161,11 @@ func TestFaults(t *testing.T) {
 			h.request(7, "delay-cancel=0-8-"+millis(h.at(9)))
 			h.arrivals = append(h.arrivals, h.delivered(q, 9))
 		}, map[string]int64{"doubled": 1}, "1 cancels of it were not answered"},
+		{"a cancel is not answered, and names one whose due time has a form that is not read", func(h *hour) {
+			h.config.Routes[0].CancelsAnswered = true
+			h.request(6, "delay-until="+millis(h.at(9))+"."+strings.Repeat("0", 50), "delay-target-topic=orders")
+			h.request(7, "delay-cancel=0-8-"+millis(h.at(9)))
+		}, nil, "cannot tell of 2: their due time has a form that verify does not read"},
 		{"one is carried on", func(h *hour) {
 			q := h.ask(6, 9)
 			h.carryOn(q, 9, 200)

@@ -149,6 +149,8 @@ func disagree(route *topics.Route, c *check.Checker, r *kgo.Record) string {
 	case q.Kind == topics.KindOfAnotherGroup && want.Outcome == check.Ignore:
 	case q.Kind != topics.KindRequest:
 		return fmt.Sprintf("is passed over; want %+v", want)
+	case want.Codes&check.UnparsableDue != 0 && !enveloped(r): // of a schema that no tool writes it may be
+		return fmt.Sprintf("due %d; want a form that is not read", q.Due)
 	case want.Outcome != check.Deliver && want.Outcome != check.Either, string(q.Target) != want.Target, q.Partition != want.Partition,
 		!bytes.Equal(key, want.Key), q.Due != want.Due && !want.OrLater, string(q.ID) != want.ID && string(q.NamedID) != want.ID:
 		return fmt.Sprintf("due %d to %s/%d with key %q and id %q; want %+v", q.Due, q.Target, q.Partition, key, q.ID, want)
@@ -184,6 +186,11 @@ func arrive(route *topics.Route, c *check.Checker, r *kgo.Record) int {
 	out.Headers, _ = topics.AppendDelivered(nil, r.Headers, &as, nil)
 	c.Delivered(out, time.Time{})
 	return 1
+}
+
+// enveloped tells whether something is in the envelope of a JsonConverter.
+func enveloped(r *kgo.Record) bool {
+	return slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool { return bytes.Contains(h.Value, []byte(`"schema"`)) })
 }
 
 func shown(r *kgo.Record) string {
@@ -273,6 +280,11 @@ func (d drawing) value(time bool) []byte {
 	case 3:
 		return []byte(d.of([]string{"", "null", `""`}))
 	case 4:
+		if time { // an integer of any size, of whose bytes some may be letters
+			n := d.Int64() >> d.IntN(64)
+			return []byte(d.of([]string{littleEndian(n), bigEndian(n), bigEndian(n)[d.IntN(8):]}))
+		}
+	case 5:
 		if time {
 			return fmt.Appendf(nil, `{"schema":{"type":"int64","name":%q,"parameters":{"scale":"%d"}},"payload":%s}`, d.of(drawnSchemas), d.IntN(4), d.of(drawnPayloads))
 		}
@@ -294,7 +306,7 @@ var (
 		"cancel", "tombstone", "3-5", "1-2-3-4", "03-5-1", "requests", "__x", "\xff\x00"}
 	drawnInstants = []string{"1767225605", "1767225605123", "1767225605123456", "1767225605123456789", "1.767225605123E9", "1767225605.123", "1767225605.", "1e12", "99999999999.9999", "99999999", "+1767225605123",
 		"2026-01-01T00:00:05.123Z", "2026-01-01T01:00+01:00", "2026-01-01 00:00:05.123+00", "2026-01-01T01:00:05+0100", "2026-01-01T00:00:05,123+00:00", "2026-01-01T01:00+01:00[Europe/Paris]",
-		"2026-01-01 00:00:05.123 +0000 UTC", "2026-01-01 00:00:05.123 UTC", "2026-01-01 00:00:05 UTC+1", "2026-01-01", "2026-01-01T00:00:05", "2026-01-01T00:00[Europe/Paris]", "20454", "2016-12-31T23:59:60.5Z", "5138-11-16T09:46:40Z", "1973-03-03T09:46:39.99999Z",
+		"2026-01-01 00:00:05.123 +0000 UTC", "2026-01-01 00:00:05.123 UTC", "2026-01-01 00:00:05 UTC+1", "2026-01-01", "2026-01-01T00:00:05", "2026-01-01T00:00[Europe/Paris]", "20454", "2016-12-31T23:59:60.5Z", "5138-11-16T09:46:40Z", "1973-03-03T09:46:39.99999Z", "253402300799", "253402300799999", "253402300.799",
 		"Thu Jan 01 00:00:05 UTC 2026", "AAABm3bavAM=", bigEndian(1767225605123), bigEndian(1767225605), bigEndian(1767225605123)[2:], bigEndian(1767225605)[4:], littleEndian(1767225605123), littleEndian(1767225605)}
 	drawnSpans = []string{"5000", "300000.0", "3e5", "-5000", "0", "5m", "1h30m", "1.5s", "2d", "1w", "5 s", "1h 30m", "100µs", "-5m", "PT5M", "P1DT2H", "PT1.5S", "P1M", "P1Y", "p1dt2h", "-PT5M", "P1Y2M3W4DT5H6M7.8S",
 		"0:05:00", "00:05:00.123", "2 days, 0:00:05", "2 days 00:00:05", "-1 day, 23:59:55", "2.00:00:05", "12:30", "5 minutes", "106752d", "P300Y", "9223372036856", "300.000000000", "299999.123456789", "300.123456789", "99999.123456789", "100000.123456789", bigEndian(300_000), bigEndian(300_000)[4:],

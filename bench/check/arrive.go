@@ -155,9 +155,13 @@ func (c judging) deliver(src *source, offset int64, a arrival, m moment) {
 		c.fault(Altered, src.name(offset), a.record, "differs from what arrived first")
 	}
 	s.flags |= delivered
-	c.ended(src.name(offset), s, 0, false)
-	c.ids.delivered(src, offset, m.written)
-	c.prompt.noteDelivered(c.Checker, src.name(offset), s, m)
+	if mayBeOfAnotherGroup(c.Checker, src, a) {
+		c.namings.arrived(src.name(offset), s)
+	} else {
+		c.ended(src.name(offset), s, 0, false)
+		c.ids.delivered(src, offset, m.written)
+		c.prompt.noteDelivered(c.Checker, src.name(offset), s, m)
+	}
 	due := a.due
 	if s.is(requested) && !s.is(orLater) && !s.wasAhead(a.due) {
 		due = s.due

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,8 +18,13 @@ import (
 // instants are the forms of an instant, in ms since 1970, rounded up.
 var instants = []func(v []byte) (millis int64, ok bool){epoch, stamp}
 
-// spans are the forms of a duration, in ms from a timestamp in ms, rounded up.
-var spans = []func(v []byte, from int64) (millis int64, ok bool){plainMillis, goSpan, isoSpan, clockSpan}
+// spanForm is a form of a duration, in ms from a timestamp in ms, rounded up.
+type spanForm func(v []byte, from int64) (millis int64, ok bool)
+
+var (
+	written = []spanForm{goSpan, isoSpan, clockSpan} // with letters or colons
+	spans   = append([]spanForm{plainMillis}, written...)
+)
 
 // parseUntil reads an instant.
 func parseUntil(v []byte) (millis int64, ok bool) {
@@ -43,7 +49,7 @@ func parseFor(v []byte, from int64) (millis int64, ok bool) {
 // epoch is a number of seconds, milliseconds, microseconds or nanoseconds since 1970, by its size. One that is not text is binary, and then it
 // is seconds or milliseconds.
 func epoch(v []byte) (millis int64, ok bool) {
-	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil && n >= 1e11 && n < 1e14 {
+	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil && n >= 1e12 && n < 1e14 {
 		return n, true // as nearly all are
 	}
 	if n, binary := asBinary(v); binary {
@@ -80,7 +86,8 @@ func bySize(exact *big.Rat, binary bool) (millis int64, ok bool) {
 		if unit.toMillis == nil || binary && unit.toMillis.Cmp(power(0)) < 0 {
 			return 0, false
 		}
-		return ceil(exact.Mul(exact, unit.toMillis)), true
+		millis = ceil(exact.Mul(exact, unit.toMillis))
+		return millis, unit.toMillis.Cmp(power(3)) == 0 || millis < 253_370_764_800 || millis > 253_402_300_800 // seconds of the year 9999
 	}
 	return 0, false
 }
@@ -140,18 +147,18 @@ func stamp(v []byte) (millis int64, ok bool) {
 		exact, _ := new(big.Rat).SetString("0." + fraction)
 		millis += ceil(exact.Mul(exact, power(3)))
 	}
-	return millis, millis >= 1e11 && millis < 1e14
+	return millis, millis >= 1e11 && millis <= 1e14
 }
 
 // plainMillis is a number of milliseconds.
 func plainMillis(v []byte, _ int64) (millis int64, ok bool) {
 	if n, binary := asBinary(v); binary {
-		if max(n, -n) >= longestMillis && len(v) == 8 {
+		if !isSpan(n) && len(v) == 8 {
 			if n = turnedAround(v); n <= 0 {
 				return 0, false
 			}
 		}
-		return n, max(n, -n) < longestMillis && !endedByC(v)
+		return n, isSpan(n) && !endedByC(v)
 	}
 	exact, ok := decimal(text(v))
 	if !ok || jacksonDuration.MatchString(text(v)) || new(big.Rat).Abs(exact).Cmp(new(big.Rat).SetInt64(longestMillis)) >= 0 {
@@ -160,11 +167,19 @@ func plainMillis(v []byte, _ int64) (millis int64, ok bool) {
 	return ceil(exact), true
 }
 
-// endedByC tells what may be text with zeros behind it. Two digits are too few: with zeros they may as well be an hour, or ten days.
+// endedByC tells text that says a delay and has zeros behind it. Two digits are too few: with zeros they may as well be an hour, or ten days.
 func endedByC(v []byte) bool {
 	letters := bytes.TrimRight(v, "\x00")
-	_, digits := decimal(text(letters))
-	return len(letters) < len(v) && len(letters) > 1 && isText(letters) && !(digits && len(letters) == 2)
+	if len(letters) == len(v) || len(letters) == 0 || !isText(letters) {
+		return false
+	}
+	if _, digits := decimal(string(letters)); digits {
+		return len(letters) > 2
+	}
+	return slices.ContainsFunc(written, func(form spanForm) bool {
+		_, says := form(letters, 0)
+		return says
+	})
 }
 
 // jacksonDuration is a Duration in seconds as Jackson writes it: no language ends the decimals of a floating point number with a zero, and hardly one that is
@@ -173,6 +188,8 @@ var jacksonDuration = regexp.MustCompile(`^[+-]?([0-9]+\.[0-9]{8}0|[0-9]{1,5}\.[
 
 // longestMillis is 292 years. What is longer is no delay, and binary may then be little-endian.
 const longestMillis = int64(math.MaxInt64 / int64(time.Millisecond))
+
+func isSpan(millis int64) bool { return -longestMillis < millis && millis < longestMillis }
 
 var (
 	unitLengths = map[string]time.Duration{

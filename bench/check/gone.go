@@ -85,3 +85,10 @@ func (c judging) ofAnotherGroup(src *source, s *slot, a arrival) bool {
 	}
 	return target != others && !src.route.allowed(target)
 }
+
+// mayBeOfAnotherGroup tells whether a delivery may be that of another group, which reads the same delay topic: it went to a target that this group may not
+// deliver to, as it is configured. It shows nothing of what this group has taken away, and of whose ids it knew.
+func mayBeOfAnotherGroup(c *Checker, src *source, a arrival) bool {
+	target := c.targets.names[a.target]
+	return c.config.Survey != nil && a.record != nil && target != others && !src.route.allowed(target)
+}

@@ -245,10 +245,7 @@ func (c *namings) noteRequested(name Source, s *slot) {
 
 // ended takes in that a record has arrived, dead for a reason or not.
 func (c *namings) ended(name Source, s *slot, code Codes, dead bool) {
-	if n := c.called(name, s); n != nil && n.requested {
-		n.arrived = true
-		c.owe(n)
-	}
+	c.arrived(name, s)
 	if f := c.foreign[name]; f != nil && f.seen && dead {
 		c.pass(name, func(f *foreign) { f.answered = true })
 	}
@@ -265,6 +262,14 @@ func (c *namings) ended(name Source, s *slot, code Codes, dead bool) {
 		by.in = inPlace
 	}
 	c.owe(by.of)
+}
+
+// arrived takes in that a record has arrived which others may name.
+func (c *namings) arrived(name Source, s *slot) {
+	if n := c.called(name, s); n != nil && n.requested {
+		n.arrived = true
+		c.owe(n)
+	}
 }
 
 // takers are how many have taken a request away for certain, how many may have, and how many cancels have not been answered.

@@ -213,6 +213,7 @@ func (e surveying) surveyNamed(n *named) {
 		return
 	}
 	switch all := t.all(); {
+	case !t.requested && t.slot.is(dueUnread): // it may be called so
 	case !t.requested && t.unanswered > 0:
 		e.fault(Missing, n.Source, nil, "was never requested, and %d cancels of it were not answered", t.unanswered)
 	case !t.requested && t.certain > 0:

@@ -91,6 +91,15 @@ func oneCommand(cmd *cobra.Command, args []string) error {
 	return unknownCommand(cmd, args)
 }
 
+// oneToExplain is for help, which is given the names of a command.
+func oneToExplain(help *cobra.Command, args []string) error {
+	cmd, rest, err := help.Root().Find(args)
+	if err == nil && cmd.HasSubCommands() && len(rest) > 0 {
+		err = unknownCommand(cmd, rest)
+	}
+	return err
+}
+
 // unknownCommand says that a command has none below it of a name.
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	unknown := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
@@ -124,8 +133,12 @@ var errNoName = errors.New("which record? Give its handle or its id")
 
 // flagError says what is wrong with a flag in the words of its own kind, and where to read on. What stands behind a command that there is not is a flag of that.
 func flagError(cmd *cobra.Command, err error) error {
-	if before := cmd.Flags().Args(); cmd.HasSubCommands() && len(before) > 0 {
+	before := cmd.Flags().Args()
+	if cmd.HasSubCommands() && len(before) > 0 {
 		return unknownCommand(cmd, before)
+	}
+	if cmd.Name() == "help" && cmd.ValidateArgs(before) != nil {
+		return cmd.ValidateArgs(before)
 	}
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {

@@ -272,12 +272,15 @@ func (v *view) another(name string, configured []string) string {
 
 // advise adds to an error about a topic what can be done about it.
 func (v *view) advise(err error, topic string) error {
+	var given *state.GivenError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &given): // of all partitions, so that it is said once
+		return fmt.Errorf("checkpoints of %s: %w", topic, given)
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		return askForGroup(err, v.Group)
-	case errors.Is(err, kerr.TopicAuthorizationFailed): // of all partitions, so that it is said once
+	case errors.Is(err, kerr.TopicAuthorizationFailed): // and so is this
 		return askFor("Read", fmt.Errorf("topic %s: %w", topic, kerr.TopicAuthorizationFailed), topic)
 	case errors.Is(err, state.ErrNotOurs):
 		return fmt.Errorf("%w: is %s the group that runs there (-g)? If so, `duewheel checkpoints` tells what is committed, and `duewheel checkpoints reset` chooses the way on", err, v.Group)

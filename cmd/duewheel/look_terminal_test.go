@@ -190,6 +190,37 @@ func TestLookOnATerminal(t *testing.T) {
 	}
 }
 
+// On a narrow terminal ls shows when a record is due and its handle, which other commands ask for, and of the rest what there is room for.
+func TestListOnANarrowTerminal(t *testing.T) {
+	fixTime(t)
+	t.Setenv("TERM", "xterm-256color")
+	t.Setenv("LC_ALL", "de_DE.UTF-8")
+	c, addr := cluster(t, map[string]int32{"delays": 1, "billing.reminders": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n  - {topic: delays, target: billing.reminders}\n")
+	r := &kgo.Record{Topic: "delays", Key: []byte("k"), Value: []byte("v"), Timestamp: lookNow, Headers: []kgo.RecordHeader{{Key: "delay-for", Value: []byte("40h6m")}}}
+	if err := client(t, addr).ProduceSync(t.Context(), r).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	id := c.TopicInfo("delays").TopicID
+	metadata, err := state.Checkpoint{TopicID: [4]byte(id[:4]), Offset: 1, Parsers: []state.ParserEpoch{{From: 0, Spec: "p1"}}}.Metadata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(t, addr, "delays", 0, 1, metadata)
+	handle := fmt.Sprintf("0-0-%d", lookNow.Add(40*time.Hour+6*time.Minute).UnixMilli())
+	for columns, want := range map[int]string{
+		40: "2026-11-22 05:06:00  " + handle,
+		59: "2026-11-22 05:06:00  " + handle,
+		60: "2026-11-22 05:06:00  billing.rem…  " + handle,
+		73: "2026-11-22 05:06:00  billing.rem…  " + handle,
+		74: "2026-11-22 05:06:00  in 1 d 16 h  billing.rem…  " + handle,
+	} {
+		if text := shownOn(t, columns, "ls", "-c", config); !strings.Contains(text, "\n"+want) {
+			t.Errorf("on %d columns %q is not shown:\n%s", columns, want, text)
+		}
+	}
+}
+
 // On a narrow terminal a value begins beside its name, whatever others are called.
 func TestGetOnANarrowTerminal(t *testing.T) {
 	fixTime(t)

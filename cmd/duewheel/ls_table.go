@@ -2,9 +2,9 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/duewheel/duewheel/topics"
@@ -27,7 +27,9 @@ func (o *pendingList) table(v *view, w io.Writer, columns int) pendingTable {
 		several = several || p.Topic != v.partitions[0].Topic
 	}
 	if columns > 0 {
-		return &pendingText{w: w, now: v.Now, topics: several, most: mostOfName, mostTarget: targetOn(columns), cut: lookOf(os.Getenv).glyphs().to}
+		t := &pendingText{w: w, now: v.Now, topics: several, most: mostOfName, mostTarget: targetOn(columns), cut: lookOf(os.Getenv).glyphs().to}
+		t.noWhen, t.noTarget = columns < besideTarget+leastTarget, columns < besideTarget-besideWhen+leastTarget
+		return t
 	}
 	return &pendingText{w: w, now: v.Now, topics: several, most: topics.MostID, mostTarget: topics.MostID, cut: "…"}
 }
@@ -35,10 +37,12 @@ func (o *pendingList) table(v *view, w io.Writer, columns int) pendingTable {
 const (
 	mostOfName   = 40 // columns of a name, an id or a key: an UUID has 36
 	besideTarget = 62 // columns that a row has up to the end of its handle, which other commands ask for, beside the target
+	besideWhen   = 14 // of these, columns of how far from now it is due: where the handle would not fit this is left out first, and then the target
+	leastTarget  = 12
 )
 
 // targetOn is how many columns of a target are shown on a terminal: as many as leave room for the handle.
-func targetOn(columns int) int { return max(min(columns-besideTarget, mostOfName), 12) }
+func targetOn(columns int) int { return max(min(columns-besideTarget, mostOfName), leastTarget) }
 
 type pendingJSON struct{ w io.Writer }
 
@@ -67,6 +71,8 @@ type pendingText struct {
 	most   int // columns of an id or a key that are shown
 
 	mostTarget int    // of a target
+	noWhen     bool   // no column of how far from now it is due
+	noTarget   bool   // nor of the target
 	cut        string // what stands for what is left out
 }
 
@@ -83,11 +89,23 @@ func (t *pendingText) render(r *pendingRow) []byte {
 	if r.State == "late" || r.State == "arriving" {
 		when += ", " + r.State
 	}
-	line := fmt.Appendf(nil, "%s\t%s\t%s\t%s\t%s\t%s\t%s", local(due), when, target, r.Handle, id, briefTo(r.key, t.most, t.cut), sizeText(int64(r.Size)))
+	topic := ""
 	if t.topics {
-		line = append(append(line, '\t'), r.Topic...)
+		topic = "\t" + r.Topic
 	}
-	return append(line, '\n')
+	return t.line(local(due), when, target, r.Handle, id, briefTo(r.key, t.most, t.cut), sizeText(int64(r.Size))+topic)
+}
+
+// line is a row of what is shown.
+func (t *pendingText) line(due, when, target string, others ...string) []byte {
+	shown := []string{due, when, target}
+	switch {
+	case t.noTarget:
+		shown = shown[:1]
+	case t.noWhen:
+		shown = []string{due, target}
+	}
+	return []byte(strings.Join(append(shown, others...), "\t") + "\n")
 }
 
 func (t *pendingText) row(line []byte) error {
@@ -96,12 +114,13 @@ func (t *pendingText) row(line []byte) error {
 			return err
 		}
 		t.t = newAligned(t.w)
-		zone := zoneOf(t.now)
-		header := "DUE (" + zone + ")\t\tTARGET\tHANDLE\tID\tKEY\tSIZE"
+		last := "SIZE"
 		if t.topics {
-			header += "\tTOPIC"
+			last += "\tTOPIC"
 		}
-		fmt.Fprintln(t.t, header)
+		if _, err := t.t.Write(t.line("DUE ("+zoneOf(t.now)+")", "", "TARGET", "HANDLE", "ID", "KEY", last)); err != nil {
+			return err
+		}
 	}
 	t.rows++
 	_, err := t.t.Write(line)

@@ -33,6 +33,21 @@ func move(t *testing.T, addr, from, to string, more ...string) (string, error) {
 
 const bothMoved = "delays/0: goes on from 4\ndelays/1: goes on from 4\n"
 
+// What ls and agenda cannot tell of a group that has given its checkpoints is said once for each topic, whatever partitions it has.
+func TestLookAtAGroupThatGaveItsCheckpoints(t *testing.T) {
+	_, addr := twoCheckpoints(t)
+	if _, err := move(t, addr, "g", "h"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ls", "agenda"} {
+		_, err := command(t, "", name, "-b", addr, "-g", "g", "-t", "delays")
+		const want = "checkpoints of delays: state: the checkpoint was given to another group: group h takes the place of this one, so that is the one to start, and to ask for (-g)"
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+}
+
 func TestMove(t *testing.T) {
 	_, addr := twoCheckpoints(t)
 	is := func(group, identity string) {

@@ -77,10 +77,7 @@ do not answer, a right that is missing.`,
 	)
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
-		help.Args = func(_ *cobra.Command, args []string) error { // else it says so, and that all is well
-			_, _, err := root.Find(args)
-			return err
-		}
+		help.Args = oneToExplain // else it says so, and that all is well
 	}
 	return root
 }
