@@ -277,9 +277,9 @@ func TestRetry(t *testing.T) {
 }
 
 // A fetch tells apart what is committed, what is not, and what an open transaction may change;
-// only a stable one is refused.
+// only a stable one is refused. Of what is not told it is not known.
 func TestFetchCheckpoints(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, testTopic))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, testTopic))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,10 @@ func TestFetchCheckpoints(t *testing.T) {
 		g := kmsg.NewOffsetFetchResponseGroup()
 		g.Group = req.Groups[0].Group
 		rt := kmsg.NewOffsetFetchResponseGroupTopic()
-		rt.Topic, rt.TopicID = req.Groups[0].Topics[0].Topic, req.Groups[0].Topics[0].TopicID
+		rt.TopicID = req.Groups[0].Topics[0].TopicID // new brokers tell topics by id alone
+		if req.GetVersion() < 10 || rt.TopicID == [16]byte{} {
+			t.Errorf("version %d asks of topic %x", req.GetVersion(), rt.TopicID)
+		}
 		if req.RequireStable {
 			stable++
 		}
@@ -311,6 +314,8 @@ func TestFetchCheckpoints(t *testing.T) {
 				rp.ErrorCode = kerr.UnstableOffsetCommit.Code
 			case p == 1:
 				rp.Offset, rp.Metadata = 7, kmsg.StringPtr("before")
+			case p == 3:
+				rp.ErrorCode = kerr.TopicAuthorizationFailed.Code
 			}
 			rt.Partitions = append(rt.Partitions, rp)
 		}
@@ -319,7 +324,7 @@ func TestFetchCheckpoints(t *testing.T) {
 		return resp, nil, true
 	})
 	co := NewCoordinator("g")
-	ids, err := TopicIDs(t.Context(), cl, []TopicPartition{{Topic: testTopic, Partition: 0}, {Topic: testTopic, Partition: 1}, {Topic: testTopic, Partition: 2}})
+	ids, err := TopicIDs(t.Context(), cl, []TopicPartition{{Topic: testTopic, Partition: 0}, {Topic: testTopic, Partition: 1}, {Topic: testTopic, Partition: 2}, {Topic: testTopic, Partition: 3}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,6 +335,7 @@ func TestFetchCheckpoints(t *testing.T) {
 		}
 		want := map[TopicPartition]Fetched{
 			{Topic: testTopic, Partition: 0}: {Offset: 42, Epoch: 3, Metadata: "dw1"}, {Topic: testTopic, Partition: 1}: {Offset: 7, Epoch: -1, Metadata: "before"}, {Topic: testTopic, Partition: 2}: {Offset: -1, Epoch: -1},
+			{Topic: testTopic, Partition: 3}: {Offset: -1, Epoch: -1, Err: kerr.TopicAuthorizationFailed},
 		}
 		if require {
 			want[TopicPartition{Topic: testTopic, Partition: 1}] = Fetched{Offset: -1, Epoch: -1, Unstable: true}
