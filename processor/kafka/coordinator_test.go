@@ -289,7 +289,7 @@ func TestFetchCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	stable := 0
+	stable, asked := 0, TopicID{}
 	c.ControlKey(int16(kmsg.OffsetFetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		req := kreq.(*kmsg.OffsetFetchRequest)
@@ -298,9 +298,7 @@ func TestFetchCheckpoints(t *testing.T) {
 		g.Group = req.Groups[0].Group
 		rt := kmsg.NewOffsetFetchResponseGroupTopic()
 		rt.TopicID = req.Groups[0].Topics[0].TopicID // new brokers tell topics by id alone
-		if req.GetVersion() < 10 || rt.TopicID == [16]byte{} {
-			t.Errorf("version %d asks of topic %x", req.GetVersion(), rt.TopicID)
-		}
+		asked = rt.TopicID
 		if req.RequireStable {
 			stable++
 		}
@@ -345,6 +343,11 @@ func TestFetchCheckpoints(t *testing.T) {
 				t.Errorf("stable %v: %s is %+v, want %+v", require, tp, got[tp], want[tp])
 			}
 		}
+	}
+	former := TopicPartition{Topic: testTopic} // of the topic before it was made anew
+	got, err := co.Fetch(t.Context(), cl, map[TopicPartition]TopicID{former: testID}, false)
+	if err != nil || asked != testID || !errors.Is(got[former].Err, kerr.UnknownTopicID) {
+		t.Errorf("of topic %x, which was asked for as %x: %+v, %v", testID, asked, got, err)
 	}
 	if stable != 1 {
 		t.Errorf("%d of 2 fetches were stable, want 1", stable)
