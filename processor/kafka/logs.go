@@ -24,6 +24,9 @@ var ErrNoPartition = errors.New("kafka: the topic has fewer partitions")
 
 // TopicIDs looks up the ids of topics (KIP-516). The error is about those that it leaves out.
 func TopicIDs(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[TopicPartition]TopicID, error) {
+	if len(tps) == 0 {
+		return nil, nil // a request without topics is for all of them
+	}
 	names := map[string]bool{}
 	for _, tp := range tps {
 		names[tp.Topic] = true
@@ -101,7 +104,7 @@ type Bounds struct {
 func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[TopicPartition]Bounds, error) {
 	out := make(map[TopicPartition]Bounds, len(tps))
 	if len(tps) == 0 {
-		return out, nil
+		return out, nil // as above
 	}
 	of := map[string][]TopicPartition{}
 	for _, tp := range tps {

@@ -113,6 +113,20 @@ func TestForbiddenTopicHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+// Of no partition nothing is asked: a request without topics is for all that the cluster has.
+func TestNothingIsAskedOfNoPartition(t *testing.T) {
+	_, cl := logsClient(t, kmsg.Metadata, func(kmsg.Request) kmsg.Response {
+		t.Error("it asks for topics")
+		return nil
+	})
+	if ids, err := TopicIDs(t.Context(), cl, nil); err != nil || len(ids) != 0 {
+		t.Errorf("%v, %v", ids, err)
+	}
+	if bounds, err := AskBounds(t.Context(), cl, nil); err != nil || len(bounds) != 0 {
+		t.Errorf("%v, %v", bounds, err)
+	}
+}
+
 // listed is the answer to a question where a log begins or ends: which of the three that were asked it is.
 func listed(kreq kmsg.Request, answer func(which string, p *kmsg.ListOffsetsResponseTopicPartition)) *kmsg.ListOffsetsResponse {
 	req, resp := kreq.(*kmsg.ListOffsetsRequest), kreq.ResponseKind().(*kmsg.ListOffsetsResponse)
