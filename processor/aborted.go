@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -40,17 +38,12 @@ func passAborted(ctx context.Context, cl *kgo.Client, of map[*partition]stretch)
 	if len(of) == 0 {
 		return passed, nil
 	}
-	topics := map[string]bool{}
-	for _, s := range of {
-		topics[s.tp.Topic] = true
-	}
-	md, err := kadm.NewClient(cl).Metadata(ctx, slices.Collect(maps.Keys(topics))...)
-	if err != nil {
-		return passed, fmt.Errorf("leaders: %w", err)
-	}
 	for p, s := range of {
-		leader := cl.Broker(int(md.Topics[s.tp.Topic].Partitions[s.tp.Partition].Leader))
-		next, failed := s.visible(ctx, leader)
+		var next passage
+		leader, failed := kafka.LeaderOf(ctx, cl, s.tp) // of each topic by itself: one that is forbidden keeps no other from being looked at
+		if failed == nil {
+			next, failed = s.visible(ctx, leader)
+		}
 		if failed != nil {
 			err = fmt.Errorf("look what was aborted in %s: %w", s.tp, failed)
 			continue

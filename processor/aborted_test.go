@@ -1,11 +1,16 @@
 package processor
 
 import (
+	"errors"
+	"slices"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/processor/internal/wiretap"
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // transact writes records to the test's partition in a transaction, and returns what ends it.
@@ -69,4 +74,30 @@ func TestPassAborted(t *testing.T) {
 	end(kgo.TryCommit) // its marker at 7
 	equal(t, "up to the record behind it", pass(2, 8), 5)
 	equal(t, "a marker behind the end of a transaction", pass(6, 8), 6)
+}
+
+// A topic that is forbidden keeps no other from being looked at.
+func TestPassAbortedOfOneThatIsForbidden(t *testing.T) {
+	l, w := testCluster(t)
+	transact(t, w, "first", 3)(kgo.TryAbort) // 0 to 2, and its marker at 3
+	w.C.ControlKey(int16(kmsg.Metadata), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		w.C.KeepControl()
+		req, resp := kreq.(*kmsg.MetadataRequest), kreq.ResponseKind().(*kmsg.MetadataResponse)
+		if !slices.ContainsFunc(req.Topics, func(t kmsg.MetadataRequestTopic) bool { return t.Topic != nil && *t.Topic == "forbidden" }) {
+			return nil, nil, false
+		}
+		topic := kmsg.NewMetadataResponseTopic()
+		topic.Topic, topic.ErrorCode = kmsg.StringPtr("forbidden"), kerr.TopicAuthorizationFailed.Code
+		resp.Topics = append(resp.Topics, topic)
+		return resp, nil, true
+	})
+	one, other := &partition{tp: testTP}, &partition{tp: kafka.TopicPartition{Topic: "forbidden"}}
+	passed, err := passAborted(t.Context(), l.reader, map[*partition]stretch{
+		one:   {tp: testTP, id: w.C.TopicInfo(testTopic).TopicID, to: 3},
+		other: {tp: other.tp, to: 3},
+	})
+	equal(t, "up to the marker", passed[one].to, 3)
+	if _, is := passed[other]; is || !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		t.Errorf("of the other one: %+v, %v", passed[other], err)
+	}
 }

@@ -277,9 +277,9 @@ func TestRetry(t *testing.T) {
 }
 
 // A fetch tells apart what is committed, what is not, and what an open transaction may change;
-// only a stable one is refused.
+// only a stable one is refused. Of what is not told it is not known.
 func TestFetchCheckpoints(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, testTopic))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, testTopic))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestFetchCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	stable := 0
+	stable, asked := 0, TopicID{}
 	c.ControlKey(int16(kmsg.OffsetFetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		req := kreq.(*kmsg.OffsetFetchRequest)
@@ -297,7 +297,8 @@ func TestFetchCheckpoints(t *testing.T) {
 		g := kmsg.NewOffsetFetchResponseGroup()
 		g.Group = req.Groups[0].Group
 		rt := kmsg.NewOffsetFetchResponseGroupTopic()
-		rt.Topic, rt.TopicID = req.Groups[0].Topics[0].Topic, req.Groups[0].Topics[0].TopicID
+		rt.TopicID = req.Groups[0].Topics[0].TopicID // new brokers tell topics by id alone
+		asked = rt.TopicID
 		if req.RequireStable {
 			stable++
 		}
@@ -311,6 +312,8 @@ func TestFetchCheckpoints(t *testing.T) {
 				rp.ErrorCode = kerr.UnstableOffsetCommit.Code
 			case p == 1:
 				rp.Offset, rp.Metadata = 7, kmsg.StringPtr("before")
+			case p == 3:
+				rp.ErrorCode = kerr.TopicAuthorizationFailed.Code
 			}
 			rt.Partitions = append(rt.Partitions, rp)
 		}
@@ -319,7 +322,7 @@ func TestFetchCheckpoints(t *testing.T) {
 		return resp, nil, true
 	})
 	co := NewCoordinator("g")
-	ids, err := TopicIDs(t.Context(), cl, []TopicPartition{{Topic: testTopic, Partition: 0}, {Topic: testTopic, Partition: 1}, {Topic: testTopic, Partition: 2}})
+	ids, err := TopicIDs(t.Context(), cl, []TopicPartition{{Topic: testTopic, Partition: 0}, {Topic: testTopic, Partition: 1}, {Topic: testTopic, Partition: 2}, {Topic: testTopic, Partition: 3}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,6 +333,7 @@ func TestFetchCheckpoints(t *testing.T) {
 		}
 		want := map[TopicPartition]Fetched{
 			{Topic: testTopic, Partition: 0}: {Offset: 42, Epoch: 3, Metadata: "dw1"}, {Topic: testTopic, Partition: 1}: {Offset: 7, Epoch: -1, Metadata: "before"}, {Topic: testTopic, Partition: 2}: {Offset: -1, Epoch: -1},
+			{Topic: testTopic, Partition: 3}: {Offset: -1, Epoch: -1, Err: kerr.TopicAuthorizationFailed},
 		}
 		if require {
 			want[TopicPartition{Topic: testTopic, Partition: 1}] = Fetched{Offset: -1, Epoch: -1, Unstable: true}
@@ -339,6 +343,11 @@ func TestFetchCheckpoints(t *testing.T) {
 				t.Errorf("stable %v: %s is %+v, want %+v", require, tp, got[tp], want[tp])
 			}
 		}
+	}
+	former := TopicPartition{Topic: testTopic} // of the topic before it was made anew
+	got, err := co.Fetch(t.Context(), cl, map[TopicPartition]TopicID{former: testID}, false)
+	if err != nil || asked != testID || !errors.Is(got[former].Err, kerr.UnknownTopicID) {
+		t.Errorf("of topic %x, which was asked for as %x: %+v, %v", testID, asked, got, err)
 	}
 	if stable != 1 {
 		t.Errorf("%d of 2 fetches were stable, want 1", stable)

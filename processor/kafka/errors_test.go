@@ -24,6 +24,7 @@ func TestJudge(t *testing.T) {
 		{"no coordinator", ErrNoCoordinator, Retry},
 		{"the connection was closed before: nothing was sent", fmt.Errorf("commit: %w", errHungUp), Retry},
 		{"the connection broke: it may have been carried out", fmt.Errorf("%w: %w", ErrUnanswered, read), Unknown},
+		{"what was written is not known: it may have been carried out", fmt.Errorf("commit: %w", &net.OpError{Op: "write", Err: errors.New("broken pipe")}), Unknown},
 		{"no answer in time", fmt.Errorf("%w: %w", ErrUnanswered, context.DeadlineExceeded), Unknown},
 		{"an answer that says nothing", kerr.UnknownServerError, Unknown},
 		{"the broker waited in vain for its followers", kerr.RequestTimedOut, Unknown},
@@ -44,6 +45,7 @@ func TestJudge(t *testing.T) {
 		{"not allowed to use the group", kerr.GroupAuthorizationFailed, Stop},
 		{"not allowed to use the id", kerr.TransactionalIDAuthorizationFailed, Stop},
 		{"not allowed to write", kerr.TopicAuthorizationFailed, Stop},
+		{"not allowed to use the cluster", kerr.ClusterAuthorizationFailed, Stop},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := VerdictOf(c.err); got != c.want {
@@ -74,12 +76,45 @@ func TestMoved(t *testing.T) {
 func TestIsTargets(t *testing.T) {
 	for err, want := range map[error]bool{
 		kerr.UnknownTopicOrPartition: true, kerr.NotLeaderForPartition: true, kerr.MessageTooLarge: true, kerr.InvalidRecord: true,
-		kerr.NotEnoughReplicas: true, kerr.TopicAuthorizationFailed: true, kgo.ErrRecordTimeout: true,
+		kerr.NotEnoughReplicas: true, kerr.TopicAuthorizationFailed: true, kgo.ErrRecordTimeout: true, kgo.ErrRecordRetries: true,
+		kerr.UnknownTopicID: true, kerr.RecordListTooLarge: true, kerr.InvalidTimestamp: true, kerr.NotEnoughReplicasAfterAppend: true,
+		kerr.LeaderNotAvailable: true, kerr.KafkaStorageError: true, kerr.RequestTimedOut: true, kerr.PolicyViolation: true,
 		kerr.ProducerFenced: false, kerr.InvalidTxnState: false, kerr.InvalidProducerIDMapping: false, kerr.TransactionAbortable: false,
 		kgo.ErrClientClosed: false, context.Canceled: false, context.DeadlineExceeded: false,
 	} {
 		if got := IsTargets(fmt.Errorf("produce: %w", err)); got != want {
 			t.Errorf("%v: the target's is %v, want %v", err, got, want)
+		}
+	}
+}
+
+// A fetch that is refused says nothing of what was read before, but for an offset that the log does not have.
+func TestIsRefusedFetch(t *testing.T) {
+	for err, want := range map[error]bool{
+		kerr.NotLeaderForPartition: true, kerr.TopicAuthorizationFailed: true, kerr.UnknownTopicID: true, kerr.OffsetOutOfRange: false, errors.New("strange"): false,
+	} {
+		if got := IsRefusedFetch(fmt.Errorf("fetch: %w", err)); got != want {
+			t.Errorf("%v: %v, want %v", err, got, want)
+		}
+	}
+}
+
+// Brokers have three answers for a topic that they do not know.
+func TestIsTopicGone(t *testing.T) {
+	for err, want := range map[error]bool{
+		kerr.UnknownTopicID: true, kerr.UnknownTopicOrPartition: true, kerr.InconsistentTopicID: true, kerr.LeaderNotAvailable: false, kerr.TopicAuthorizationFailed: false,
+	} {
+		if got := IsTopicGone(fmt.Errorf("fetch: %w", err)); got != want {
+			t.Errorf("%v: %v, want %v", err, got, want)
+		}
+	}
+}
+
+// A client that was closed, and a request that is not wanted any more, are no news.
+func TestIsShutdown(t *testing.T) {
+	for err, want := range map[error]bool{kgo.ErrClientClosed: true, context.Canceled: true, context.DeadlineExceeded: false, kerr.BrokerNotAvailable: false} {
+		if got := IsShutdown(fmt.Errorf("fetch: %w", err)); got != want {
+			t.Errorf("%v: %v, want %v", err, got, want)
 		}
 	}
 }

@@ -121,6 +121,10 @@ func TestSilence(t *testing.T) {
 			c.Close()
 		}
 
+		time.Sleep(time.Minute) // in which it is asked, and does not answer
+		if _, err := s.dial(ctx, "tcp", "b:9092"); !errors.Is(err, errSilent) {
+			t.Errorf("a connection to a broker that goes on to be silent: %v", err)
+		}
 		b.mute.Store(false)
 		time.Sleep(11 * time.Second) // it is asked once more in this time
 		again := dial()

@@ -20,46 +20,61 @@ import (
 // ErrNoPartition means that a topic has not got a partition of this number. It had, if that is assigned: it was deleted and made anew with fewer.
 var ErrNoPartition = errors.New("kafka: the topic has fewer partitions")
 
+// kadm makes one error of an answer in which a single topic is forbidden to us. What is asked of several topics is told of each by itself here.
+
 // TopicIDs looks up the ids of topics (KIP-516). The error is about those that it leaves out.
 func TopicIDs(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[TopicPartition]TopicID, error) {
+	if len(tps) == 0 {
+		return nil, nil // a request without topics is for all of them
+	}
 	names := map[string]bool{}
 	for _, tp := range tps {
 		names[tp.Topic] = true
 	}
-	md, err := kadm.NewClient(cl).Metadata(ctx, slices.Collect(maps.Keys(names))...)
+	resp, err := cl.RequestCachedMetadata(ctx, metadataOf(slices.Collect(maps.Keys(names))), 0)
 	if err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	}
+	told := map[string]kmsg.MetadataResponseTopic{}
+	for _, t := range resp.Topics {
+		if t.Topic != nil {
+			told[*t.Topic] = t
+		}
+	}
 	ids := map[TopicPartition]TopicID{}
 	for _, tp := range tps {
-		d, ok := md.Topics[tp.Topic]
-		if !ok || d.Err != nil {
-			err = fmt.Errorf("metadata of %s: %w", tp.Topic, cmp.Or(d.Err, error(kerr.UnknownTopicOrPartition)))
+		t, ok := told[tp.Topic]
+		if refusal := kerr.ErrorForCode(t.ErrorCode); !ok || refusal != nil {
+			err = fmt.Errorf("metadata of %s: %w", tp.Topic, cmp.Or(refusal, error(kerr.UnknownTopicOrPartition)))
 			continue
 		}
-		if TopicID(d.ID) == (TopicID{}) {
+		if TopicID(t.TopicID) == (TopicID{}) {
 			err = fmt.Errorf("metadata of %s: %w: a broker that does not tell ids of topics has joined the cluster", tp.Topic, ErrBrokersTooOld)
 			continue
 		}
-		if _, ok := d.Partitions[tp.Partition]; !ok {
-			err = fmt.Errorf("%w: %s has %d of them, and %s is assigned", ErrNoPartition, tp.Topic, len(d.Partitions), tp)
+		if !slices.ContainsFunc(t.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.Partition == tp.Partition }) {
+			err = fmt.Errorf("%w: %s has %d of them, and %s is assigned", ErrNoPartition, tp.Topic, len(t.Partitions), tp)
 			continue
 		}
-		ids[tp] = TopicID(d.ID)
+		ids[tp] = t.TopicID
 	}
 	return ids, err
 }
 
-// FindTopics returns the id of each topic, or the zero id where brokers say that the topic does not exist. Topics about which they do not answer
-// are left out.
-func FindTopics(ctx context.Context, cl *kgo.Client, topics []string) (map[string]TopicID, error) {
+func metadataOf(topics []string) *kmsg.MetadataRequest {
 	req := kmsg.NewPtrMetadataRequest()
 	for _, name := range topics {
 		topic := kmsg.NewMetadataRequestTopic()
 		topic.Topic = kmsg.StringPtr(name)
 		req.Topics = append(req.Topics, topic)
 	}
-	resp, err := req.RequestWith(ctx, cl)
+	return req
+}
+
+// FindTopics returns the id of each topic, or the zero id where brokers say that the topic does not exist. Topics about which they do not answer
+// are left out.
+func FindTopics(ctx context.Context, cl *kgo.Client, topics []string) (map[string]TopicID, error) {
+	resp, err := metadataOf(topics).RequestWith(ctx, cl)
 	if err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	}
@@ -89,11 +104,11 @@ type Bounds struct {
 func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[TopicPartition]Bounds, error) {
 	out := make(map[TopicPartition]Bounds, len(tps))
 	if len(tps) == 0 {
-		return out, nil
+		return out, nil // as above
 	}
-	of := map[string]bool{}
+	of := map[string][]TopicPartition{}
 	for _, tp := range tps {
-		of[tp.Topic] = true
+		of[tp.Topic] = append(of[tp.Topic], tp)
 	}
 	names := slices.Collect(maps.Keys(of))
 	adm := patient(cl)
@@ -113,6 +128,9 @@ func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[T
 	ask("high watermarks", adm.ListEndOffsets, &highs, &errs[2])
 	all.Wait()
 	if err := cmp.Or(errs[:]...); err != nil {
+		if errors.Is(err, kerr.TopicAuthorizationFailed) && len(names) > 1 {
+			return boundsApart(ctx, cl, of), nil
+		}
 		return nil, err
 	}
 	for _, tp := range tps {
@@ -130,6 +148,20 @@ func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[T
 		out[tp] = b
 	}
 	return out, nil
+}
+
+// boundsApart asks where the logs of each topic begin and end by itself, since one of them is forbidden.
+func boundsApart(ctx context.Context, cl *kgo.Client, of map[string][]TopicPartition) map[TopicPartition]Bounds {
+	out := map[TopicPartition]Bounds{}
+	for topic, tps := range of {
+		some, err := AskBounds(ctx, cl, tps)
+		for _, tp := range tps {
+			if out[tp] = some[tp]; err != nil {
+				out[tp] = Bounds{Err: fmt.Errorf("ends of %s: %w", topic, err)}
+			}
+		}
+	}
+	return out
 }
 
 // AskEpochs asks of partitions where in their logs a leader epoch ends, and older ones do (KIP-320): what lies below was read from a leader of that epoch
@@ -219,7 +251,7 @@ func BoundsOf(ctx context.Context, leader *kgo.Broker, tp TopicPartition) (b Bou
 		isolation int8
 	}{{&b.Start, earliest, 0}, {&b.Stable, latest, 1}, {&b.High, latest, 0}} {
 		req := kmsg.NewPtrListOffsetsRequest()
-		req.ReplicaID, req.IsolationLevel = -1, ask.isolation
+		req.ReplicaID, req.IsolationLevel, req.TimeoutMillis = -1, ask.isolation, int32(BrokerPatience.Milliseconds())
 		t, p := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
 		p.Partition, p.Timestamp, p.CurrentLeaderEpoch = tp.Partition, ask.timestamp, -1
 		t.Topic, t.Partitions = tp.Topic, append(t.Partitions, p)

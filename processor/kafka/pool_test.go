@@ -17,7 +17,7 @@ func TestFetchPoolFitsTheBatch(t *testing.T) {
 			if len(s) != 0 || cap(s) < n || cap(s) > 2*max(n, 1) {
 				t.Fatalf("for %d records: length %d, capacity %d", n, len(s), cap(s))
 			}
-			p.PutRecords(s)
+			p.PutRecords(s[:cap(s)])                 // as it was used
 			p.PutRecords(make([]kgo.Record, 0, n+1)) // another's, of any size
 		}
 	}
@@ -45,7 +45,7 @@ func TestFetchPoolFitsWhatIsDecompressed(t *testing.T) {
 			if len(s) != 0 || cap(s) < n || cap(s) > max(n, leastPooled)*5/4 {
 				t.Fatalf("for %d bytes: length %d, capacity %d", n, len(s), cap(s))
 			}
-			p.PutDecompressBytes(s)
+			p.PutDecompressBytes(s[:cap(s)])                               // as it was used
 			for _, other := range []int{n - 1, n, n + 1, n + n/8, 2 * n} { // another's, of any size
 				p.PutDecompressBytes(make([]byte, 0, max(other, 0)))
 			}

@@ -32,3 +32,24 @@ func TestFirstFetchIsBounded(t *testing.T) {
 		t.Errorf("a fetch has %d bytes, and %d of a partition", all, one)
 	}
 }
+
+// What a reader passes on is committed, its position moves over the ends of transactions, and it does not go on from elsewhere by itself where its offset is not in the log.
+func TestReaderOptions(t *testing.T) {
+	cl, closes, err := NewReader([]kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closes()
+	if got, _ := cl.OptValue(kgo.FetchIsolationLevel).(int8); got != 1 {
+		t.Errorf("its isolation level is %d", got)
+	}
+	if got, _ := cl.OptValue(kgo.KeepControlRecords).(bool); !got {
+		t.Error("it drops control records")
+	}
+	if got, _ := cl.OptValue(kgo.KeepRetryableFetchErrors).(bool); !got {
+		t.Error("it is not told what is refused")
+	}
+	if got, _ := cl.OptValue(kgo.ConsumeResetOffset).(kgo.Offset); got != kgo.NoResetOffset() {
+		t.Errorf("it goes on from %v", got)
+	}
+}

@@ -15,7 +15,7 @@ import (
 // renewed is a broker that refuses new epochs with a code while that is not 0, and a producer that has none.
 func renewed(t *testing.T, code *int16) (*kfake.Cluster, *Producer) {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/local"
@@ -69,6 +70,33 @@ func TestLookUpAsksTwice(t *testing.T) {
 			}
 			equal(t, "questions", asked, c.asked)
 		})
+	}
+}
+
+// A partition of which it is not known where its log ends is left out, whatever is said of its epochs.
+func TestLookUpLeavesOutWhatIsNotTold(t *testing.T) {
+	e, w := testCluster(t)
+	e.Epochs.Tell(true)
+	w.Epochs(func(int32) int64 { return 5 })
+	w.C.ControlKey(int16(kmsg.ListOffsets), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		w.C.KeepControl()
+		resp := kreq.ResponseKind().(*kmsg.ListOffsetsResponse)
+		for _, rt := range kreq.(*kmsg.ListOffsetsRequest).Topics {
+			topic := kmsg.NewListOffsetsResponseTopic()
+			topic.Topic = rt.Topic
+			for _, rp := range rt.Partitions {
+				p := kmsg.NewListOffsetsResponseTopicPartition()
+				p.Partition, p.ErrorCode = rp.Partition, kerr.UnknownTopicOrPartition.Code
+				topic.Partitions = append(topic.Partitions, p)
+			}
+			resp.Topics = append(resp.Topics, topic)
+		}
+		return resp, nil, true
+	})
+	of := map[kafka.TopicPartition]Found{testTP: {ID: testID, Fetched: kafka.Fetched{Offset: 4, Epoch: 7}}}
+	lacking, err := (&restore{Env: e}).lookUp(t.Context(), of)
+	if err != nil || !errors.Is(lacking, kerr.UnknownTopicOrPartition) || len(of) != 0 {
+		t.Errorf("%v, %v, and of %d it is known", lacking, err, len(of))
 	}
 }
 
