@@ -36,11 +36,15 @@ func TestAheadBegins(t *testing.T) {
 		stay   membership
 		begins bool
 	}{
-		"at once":                  {func(*lane) {}, insider{}, true},
-		"under a quota":            {func(l *lane) { l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, time.Hour, true) }, insider{}, false},
-		"while a turn is awaited":  {func(l *lane) { l.turns.draining = true }, insider{}, false},
-		"without a member":         {func(*lane) {}, outsider{}, false},
-		"in doubt":                 {func(l *lane) { l.checkpoints.standstill.ended = time.Now() }, insider{}, false},
+		"at once":                 {func(*lane) {}, insider{}, true},
+		"under a quota":           {func(l *lane) { l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, time.Hour, true) }, insider{}, false},
+		"while a turn is awaited": {func(l *lane) { l.turns.draining = true }, insider{}, false},
+		"without a member":        {func(*lane) {}, outsider{}, false},
+		"in doubt":                {func(l *lane) { l.checkpoints.standstill.ended = time.Now() }, insider{}, false},
+		"when it has just woken up": {func(l *lane) {
+			l.cfg.Guarantee = AtLeastOnce
+			l.checkpoints.steps(time.Now().Add(-time.Hour))
+		}, insider{}, false},
 		"while producers are none": {func(l *lane) { l.producers.renewing = true }, insider{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

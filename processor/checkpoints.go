@@ -43,7 +43,7 @@ func (cs *checkpoints) begin(ps []*partition, stay membership) {
 	}
 }
 
-// steps takes in that the lane takes a step.
+// steps takes in that the lane takes a step, or is about to begin a turn without one.
 func (cs *checkpoints) steps(now time.Time) {
 	if cs.cfg.Guarantee != AtLeastOnce {
 		return
