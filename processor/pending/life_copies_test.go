@@ -260,7 +260,7 @@ func (v *life) supersede(c state.Checkpoint) {
 	said, named := v.says(v.committed), v.resolved&v.named(v.end()) // of what lies there resolve records say that it is resolved, and it is not delivered again
 	v.begun, v.given = at, said
 	v.resolved, v.again = said|named, named&^said
-	v.atOnce, v.accepted = v.atOnce|v.requests(at), v.accepted&(bit(at)-1)
+	v.atOnce, v.accepted = v.atOnce|v.requests(at)|named, v.accepted&(bit(at)-1) // what became of those named was told, and nothing comes of them again
 	maps.DeleteFunc(v.takenBy, func(of, by int64) bool { return v.resolved&bit(of) == 0 || by >= at && !v.confirms(of, by) })
 }
 
