@@ -41,13 +41,10 @@ func many(records int) scale {
 }
 
 // scaleOf is how much a test plays.
-func scaleOf(t *testing.T, records int) scale {
+func scaleOf(records int) scale {
 	of := few
 	if os.Getenv("DUEWHEEL_TEST_MEMORY") == "full" {
 		of = many(records)
-	}
-	if of.heap != "" {
-		t.Setenv("GOMEMLIMIT", of.heap)
 	}
 	return of
 }
@@ -66,6 +63,9 @@ func newFlood(t *testing.T, of scale, change func(*replicaConfig)) *flood {
 	s.patience = of.patience
 	return &flood{s, of, s.replica(func(c *replicaConfig) {
 		c.Lanes, c.MemoryBudget = 1, of.budget
+		if of.heap != "" {
+			c.Env = []string{"GOMEMLIMIT=" + of.heap}
+		}
 		if of.full {
 			c.NearWindow = 0 // the default
 		}
@@ -107,7 +107,7 @@ func (f *flood) end(p *child.Process, began time.Time) {
 
 // Very many records are due within one second: they are streamed from the store, however large they are.
 func TestMemoryOfDue(t *testing.T) {
-	f := newFlood(t, scaleOf(t, 5_000_000), func(*replicaConfig) {})
+	f := newFlood(t, scaleOf(5_000_000), func(*replicaConfig) {})
 	p := f.spawn(f.config)
 	due := f.soon()
 	f.load(f.mixed(due...)...)
@@ -117,7 +117,7 @@ func TestMemoryOfDue(t *testing.T) {
 // Very many records have come while no replica ran: half of them for times that W has passed, which are late, half for times that are over, and
 // many that are dead-lettered.
 func TestMemoryOfLate(t *testing.T) {
-	f := newFlood(t, scaleOf(t, 2_000_000), func(*replicaConfig) {})
+	f := newFlood(t, scaleOf(2_000_000), func(*replicaConfig) {})
 	before := f.spawn(f.config)
 	f.load(load.Config{Records: 1000, Due: []load.Due{{Weight: 1, To: time.Millisecond}}})
 	f.arrive()
@@ -131,7 +131,8 @@ func TestMemoryOfLate(t *testing.T) {
 
 // The same as TestMemoryOfDue without a store: memory holds what is due first, and the log is read again for the rest.
 func TestMemoryWithoutStore(t *testing.T) {
-	f := newFlood(t, scaleOf(t, 1_000_000), func(c *replicaConfig) { c.Full = true })
+	t.Parallel()
+	f := newFlood(t, scaleOf(1_000_000), func(c *replicaConfig) { c.Full = true })
 	p := f.spawn(f.config)
 	due := f.soon()
 	f.load(f.mixed(due...)...)

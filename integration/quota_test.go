@@ -12,10 +12,9 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// quota lets the producers of processors write so many bytes a second, until end is called.
-func (s *tenant) quota(rate float64) (end func()) {
+// quota lets the producers of processors of one client id write so many bytes a second, until end is called.
+func (s *tenant) quota(id string, rate float64) (end func()) {
 	s.t.Helper()
-	id := "duewheel"
 	alter := func(op kadm.AlterClientQuotaOp) {
 		s.t.Helper()
 		op.Key = "producer_byte_rate"
@@ -34,6 +33,7 @@ func (s *tenant) quota(rate float64) (end func()) {
 
 // A producer quota that a batch cannot meet within a transaction is met by smaller batches, and few transactions are given up.
 func TestQuota(t *testing.T) {
+	t.Parallel()
 	s := newTenant(t, shared(t), setting{
 		partitions: 1, seed: newSeed(t),
 		targetConfig: map[string]string{"max.message.bytes": "200000"}, // so that a batch takes many requests
@@ -51,8 +51,10 @@ func TestQuota(t *testing.T) {
 	if err := s.client.ProduceSync(t.Context(), rs...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	defer s.quota(rate)()
-	p := s.start(s.replica(func(c *replicaConfig) { c.Lanes, c.TransactionTimeout = 1, 6*time.Second }))
+	defer s.quota(s.name, rate)()
+	p := s.start(s.replica(func(c *replicaConfig) {
+		c.Lanes, c.TransactionTimeout, c.As = 1, 6*time.Second, append(s.opts(), kgo.ClientID(s.name))
+	}))
 	began := time.Now()
 	s.arrive()
 	took := time.Since(began)

@@ -33,6 +33,7 @@ const asReplica = "DUEWHEEL_TEST_REPLICA"
 type replicaConfig struct {
 	processor.Config
 	reach
+	Env  []string                             // besides that of the test; of child processes
 	Dial dialer                               // defaults to the operating system's, or to the proxy's; of processors in this process
 	As   []kgo.Opt                            // connects as a user; of processors in this process
 	Hear func(name string, e processor.Event) // gets what the replica tells, besides the tenant
@@ -138,7 +139,7 @@ func (s *tenant) spawn(c replicaConfig) *child.Process {
 		s.t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), asReplica+"=1")
+	cmd.Env = append(append(os.Environ(), asReplica+"=1"), c.Env...)
 	cmd.Stderr = s.log
 	hear := s.events.of(c)
 	p, err := child.Start(cmd, child.Order{Config: c.Config, Reach: way}, func(_ *child.Process, m child.Message) {
