@@ -147,8 +147,16 @@ func (o Options) validate(known []string) error {
 	if o.For < 100*time.Millisecond || o.For > 24*time.Hour {
 		errs = append(errs, fmt.Errorf("bench: a lateness case of %v: 100ms to 24h", o.For))
 	}
-	return errors.Join(errs...)
+	if len(errs) > 0 {
+		return &OptionsError{errors.Join(errs...)}
+	}
+	return nil
 }
+
+// OptionsError says what is wrong with options: nothing was measured.
+type OptionsError struct{ what error }
+
+func (e *OptionsError) Error() string { return e.what.Error() }
 
 // benchCase is one thing that is measured; it may have several results.
 type benchCase struct {

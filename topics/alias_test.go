@@ -96,6 +96,8 @@ func TestAliasesRefuse(t *testing.T) {
 		{"milliseconds where seconds belong", "p1", headers("scheduler-epoch", "1767225605123"), CodeDueOutOfRange, "scheduler-epoch", "in ms it is 2026-01-01T00:00:05.123Z"},
 		{"beside a header of ours", "p1", headers("delay-target-topic", "orders", "x-delay", "7"), CodeNoDue, "", "it has x-delay, which does not count beside"},
 		{"beside an empty one", "p1", headers("delay-target-topic", "orders", "x-delay", "", "deliver-at", "7"), CodeNoDue, "", "it has deliver-at, which does not count beside"},
+		{"in capitals", "p1", headers("trace", "1", "X-Delay", "7"), CodeNoDue, "", "it has X-Delay, and names are lower case: write x-delay"},
+		{"in capitals, and empty", "p1", headers("X-Delay", "", "Deliver-At", "7"), CodeNoDue, "", "it has Deliver-At, and names are lower case: write deliver-at"},
 		{"of a preset that is off", "p1!e", headers("x-delay", "7"), CodeNoDue, "", "does not list plain"},
 		{"spring-retry is off", "p1", headers("retry_topic-backoff-timestamp", "1767225605123"), CodeNoDue, "", "does not list spring-retry"},
 		{"a key to choose the partition by", "p1", headers("schedule_target_epoch", "1767225605", "schedule_target_partition_key", "x"), CodeUnsupportedHeader, "schedule_target_partition_key", "not support"},

@@ -2,6 +2,7 @@ package topics
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -61,9 +62,13 @@ func (n *headerMap) dueOfRefused(p *Parser, code Code, headers []kgo.RecordHeade
 // passedOver says of a record without a due time which header of another tool would have said it, and why it does not.
 func (p *Parser) passedOver(headers []kgo.RecordHeader) string {
 	for i := range headers {
-		a := aliasAt(headers[i].Key)
+		name := strings.ToLower(headers[i].Key)
+		a := aliasAt(name)
 		if a < 0 || !aliases[a].says() || len(headers[i].Value) == 0 {
 			continue
+		}
+		if name != headers[i].Key {
+			return fmt.Sprintf("; it has %s, and names are lower case: write %s", headers[i].Key, name)
 		}
 		if !p.aliases.has(aliases[a].Preset) {
 			return fmt.Sprintf("; it has %s, and headers.aliases of its route does not list %s", aliases[a].Name, aliases[a].Preset)

@@ -81,10 +81,17 @@ func TestGroupThatNeverWas(t *testing.T) {
 	if len(r.Blind) != 1 || !strings.Contains(r.Blind[0], "the group mistyped has no checkpoint of any of these topics") {
 		t.Errorf("%q", r.Blind)
 	}
+	s.ask(0, 10)
+	if r = s.pass(s.verifier()); r.Well() || !r.Doubtful() {
+		t.Errorf("what is overdue may be what another group has cancelled: %+v", r)
+	}
+	s.expect(r, map[string]int64{"overdue": 1}, "\nfaults: 1, if that is the group\n")
 	s.resolve("delays", 0, 1, 0, 0)
 	s.config.Group = group
 	if r := s.pass(s.verifier()); len(r.Blind) > 0 {
 		t.Errorf("it has one: %q", r.Blind)
+	} else if s.expect(r, map[string]int64{"overdue": 1}, "\nfaults: 1\n"); r.Doubtful() {
+		t.Error("it has one")
 	}
 }
 

@@ -27,7 +27,8 @@ type Report struct {
 	Believed map[string]int64 `json:"believed,omitempty"` // of the dead letters: those that could be delivered as things are now, by code
 	Blind    []string         `json:"blind,omitempty"`    // why it cannot be told whether all is well, besides what may not be looked at
 
-	kept bool // an open transaction has kept back some of it
+	kept     bool // an open transaction has kept back some of it
+	doubtful bool // nothing is known of the group
 }
 
 // Counts are numbers of requests and records.
@@ -170,7 +171,8 @@ func (v *Verifier) report(at time.Time) *Report {
 		r.Untold = append(r.Untold, foundOf(why, found.Untellable[why]))
 	}
 	r.Windows, r.Notes, r.Denied = v.seen.windows(), v.seen.notes(v.denied), v.denied
-	r.Believed, r.Blind = found.Believed, v.seen.blind(v.config.Group, &r.Counts)
+	r.Believed = found.Believed
+	r.Blind, r.doubtful = v.seen.blind(v.config.Group, &r.Counts)
 	r.kept = !v.requests.every((*part).isRead) || !v.arrivals.every((*part).isRead)
 	return r
 }
@@ -200,6 +202,10 @@ func foundOf(kind string, found *check.Found) Found {
 // Well tells whether no fault was found.
 func (r *Report) Well() bool { return r.Counts.Faults == 0 }
 
+// Doubtful tells whether what looks like a fault may be none: nothing is known of the group, and its name may be mistyped. What another one has cancelled,
+// retried or carried is not known for that.
+func (r *Report) Doubtful() bool { return r.doubtful }
+
 // Write tells all in words.
 func (r *Report) Write(w io.Writer) error {
 	var b strings.Builder
@@ -221,6 +227,8 @@ func (r *Report) Write(w io.Writer) error {
 		f.write(&b)
 	}
 	switch {
+	case !r.Well() && r.doubtful:
+		fmt.Fprintf(&b, "faults: %d, if that is the group\n", c.Faults)
 	case !r.Well():
 		fmt.Fprintf(&b, "faults: %d\n", c.Faults)
 	case len(r.Blind) > 0:

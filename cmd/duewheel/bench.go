@@ -357,10 +357,10 @@ func runBench(ctx context.Context, measure func(context.Context, bench.Options) 
 	return errors.Join(unwell(err), printBench(where, results, asJSON, stdout))
 }
 
-// unwell makes a finding (exit code 1) of whatever kept a case from being measured, also of brokers that stopped answering.
+// unwell makes a finding (exit code 1) of whatever kept a case from being measured, also of brokers that stopped answering, but not of a mistake in the flags.
 func unwell(err error) error {
-	if err == nil {
-		return nil
+	if wrong := (*bench.OptionsError)(nil); err == nil || errors.As(err, &wrong) {
+		return err
 	}
 	return findings{err}
 }

@@ -85,8 +85,8 @@ func TestBenchRefuses(t *testing.T) {
 		`no case "writes"`:                                      {"bench", "failover", "-b", addr, "--case", "writes"},
 		"bench: pending is -5":                                  {"bench", "failover", "-b", addr, "--pending", "-5"},
 	} {
-		if out, err := command(t, "", args...); err == nil || !strings.Contains(err.Error(), want) || out != "" {
-			t.Errorf("%q: printed %q, error %v, want %q", args, out, err, want)
+		if out, err := command(t, "", args...); exitCode(err) != 2 || !strings.Contains(err.Error(), want) || out != "" {
+			t.Errorf("%q: exit code %d, printed %q, error %v, want %q", args, exitCode(err), out, err, want)
 		}
 	}
 }

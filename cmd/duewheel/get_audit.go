@@ -86,7 +86,7 @@ func (v auditing) lookUp(ctx context.Context, topic string, one *foundRecord, un
 	}
 	v.others = map[string]auditRow{}
 	defer func() {
-		if one.fate.State != ahead.IsPending {
+		if one.fate.State != ahead.IsPending || one.got.Fresh {
 			v.noteOthers(one.audit)
 		}
 	}()

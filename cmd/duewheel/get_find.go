@@ -63,6 +63,9 @@ func (v *view) named(ctx context.Context, name string, patience time.Duration) (
 		if err != nil {
 			return nil, err
 		}
+		if !one.other {
+			v.sayOfAll(one.got)
+		}
 		return []*foundRecord{one}, nil
 	}
 	found, err := v.withID(ctx, name)
@@ -71,6 +74,16 @@ func (v *view) named(ctx context.Context, name string, patience time.Duration) (
 		return v.named(ctx, inside, patience) // quotes around an id are no part of it, but where ids are keys
 	}
 	return found, err
+}
+
+// sayOfAll says that to the group all waits that a partition holds, so that one record does.
+func (v *view) sayOfAll(got *ahead.Looked) {
+	if got.Fresh || got.Anew {
+		v.one = true
+		var all problemsOf
+		all.note(got, v)
+		all.tell(v.stderr, v.Group)
+	}
 }
 
 // errUnknownID: nothing has an id.

@@ -190,7 +190,7 @@ func (o *order) check(ctx context.Context, cl *kgo.Client, parser *topics.Parser
 	stamp := topics.Stamp{Millis: now.UnixMilli(), ByBroker: true, Key: r.Key, NoValue: o.nullValue}
 	q, err := parser.Parse(r.Headers, stamp, 0, topics.NewMark([4]byte{}, "", max(o.partition, 0)))
 	if err != nil {
-		return nil, err
+		return nil, o.sayWhen(err)
 	}
 	if route != nil && route.Retry != nil && (o.wait != "" || o.until != "") {
 		notes = append(notes, "the route of "+o.topic+" is one for retries: it has a backoff, and --for and --until are passed over")
@@ -225,6 +225,18 @@ func (o *order) check(ctx context.Context, cl *kgo.Client, parser *topics.Parser
 		notes = append(notes, note)
 	}
 	return notes, nil
+}
+
+// sayWhen adds to a refusal of what does not say when it is due how flags say it.
+func (o *order) sayWhen(err error) error {
+	var why *topics.Refusal
+	switch {
+	case !errors.As(err, &why) || why.Code != topics.CodeNoDue:
+		return err
+	case o.of == nil:
+		return fmt.Errorf("%w: give --for or --until, or with -c the route, if that has a delay", err)
+	}
+	return fmt.Errorf("%w: give --for or --until", err)
 }
 
 // refusedBy judges a request that is read now: nil when it may be delivered, at once or later.

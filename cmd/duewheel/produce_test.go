@@ -170,7 +170,8 @@ func TestProduceChecks(t *testing.T) {
 		name, want string
 		args       []string
 	}{
-		{"no due time", "no_due: neither delay-until nor delay-for is set", []string{"-b", addr, "-t", "delays", "--to", "orders"}},
+		{"no due time", "no_due: neither delay-until nor delay-for is set: give --for or --until, or with -c the route, if that has a delay", []string{"-b", addr, "-t", "delays", "--to", "orders"}},
+		{"no due time on a route without a delay", "no_due: neither delay-until nor delay-for is set: give --for or --until\n", []string{"-c", config, "-t", "delays", "--to", "orders"}},
 		{"an id that is none", `--id "null": that is as good as absent`, []string{"-b", addr, "-t", "delays", "--to", "orders", "--for", "1s", "--id", "null"}},
 		{"nothing to replace", `--replace "null": that is as good as absent`, []string{"-b", addr, "-t", "delays", "--to", "orders", "--for", "1s", "--replace", "null"}},
 		{"a slip in a header's name", "unsupported_header", []string{"-b", addr, "-t", "delays", "--for", "5m", "-H", "delay-untill=1"}},
@@ -194,7 +195,7 @@ func TestProduceChecks(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, err := command(t, "", append([]string{"produce", "-v", "x"}, test.args...)...)
-			if err == nil || !strings.Contains(err.Error(), test.want) || out != "" {
+			if err == nil || !strings.Contains(err.Error()+"\n", test.want) || out != "" {
 				t.Errorf("got %v, want %s; printed %q", err, test.want, out)
 			}
 		})

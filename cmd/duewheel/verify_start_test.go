@@ -118,4 +118,14 @@ func TestVerifyOfAGroupThatNeverWas(t *testing.T) {
 			t.Errorf("%v: exit code %d, %v, printed\n%s", tt.args, exitCode(err), err, out)
 		}
 	}
+	// What looks like a fault is none that is known of, as long as the name of the group may be wrong.
+	if err := client(t, addr).ProduceSync(t.Context(), &kgo.Record{Topic: "delays", Timestamp: time.Now().Add(-time.Hour), Headers: []kgo.RecordHeader{{Key: "delay-for", Value: []byte("1s")}}}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	for of, want := range map[string]int{"g": 1, "mistyped": 2} {
+		out, _, err := both(t, "verify", "-c", config, "--route", "delays", "-g", of)
+		if exitCode(err) != want || !strings.Contains(out, "OVERDUE: 1\n") || strings.Contains(err.Error(), "is this its name?") != (of == "mistyped") {
+			t.Errorf("%s: exit code %d, %v, printed\n%s", of, exitCode(err), err, out)
+		}
+	}
 }
