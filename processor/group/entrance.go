@@ -77,12 +77,12 @@ func (e *Entrance) Run(ctx context.Context, cl *kgo.Client) {
 	for pause := entranceFirst; wait.For(ctx, pause); {
 		waited, within = waited+pause, within+pause
 		if pause = entranceFirst; !e.waits() {
-			e.why.Store(nil)
-			e.said, waited = "", 0
 			if within >= hiddenPause {
 				e.lookForHidden(ctx, cl)
 				within = 0
 			}
+			e.why.Store(nil)
+			e.said, waited = "", 0
 			continue
 		}
 		pause = entrancePause
