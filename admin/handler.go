@@ -152,6 +152,9 @@ func degraded(s *processor.Stats) (what []string) {
 		}
 	}
 	for _, t := range s.Topics {
+		if t.Hidden != "" {
+			what = append(what, "the topic "+t.Topic+" is not shown to this process, which gets none of its partitions when the group shares them out: "+t.Hidden)
+		}
 		if t.Unseen != "" {
 			what = append(what, "it is not known whether the topic "+t.Topic+" keeps what is pending: "+t.Unseen)
 		}

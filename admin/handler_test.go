@@ -61,6 +61,8 @@ func TestProbes(t *testing.T) {
 			"{\n  \"ready\": true,\n  \"degraded\": \"the clock is ahead: set it right\"\n}\n"},
 		{"brokers' clocks", "/readyz", fake{ready: true, stats: processor.Stats{BrokersApart: "broker 2 is ahead", ClockUnknown: "not allowed"}}, nil, 200,
 			"{\n  \"ready\": true,\n  \"degraded\": \"the brokers' clocks differ: broker 2 is ahead; the clock of this machine is not compared with the brokers': not allowed\"\n}\n"},
+		{"a topic that is not shown to it", "/readyz", fake{ready: true, stats: processor.Stats{Topics: []processor.TopicStats{{Topic: "t", Hidden: "not allowed"}, {Topic: "u"}}}}, nil, 200,
+			"{\n  \"ready\": true,\n  \"degraded\": \"the topic t is not shown to this process, which gets none of its partitions when the group shares them out: not allowed\"\n}\n"},
 		{"a topic that it has no rights to", "/readyz", fake{ready: true, stats: processor.Stats{Topics: []processor.TopicStats{{Topic: "t", Unseen: "no answer", Untrimmed: "no Delete", Uncarried: "no DescribeConfigs"}}}}, nil, 200,
 			"{\n  \"ready\": true,\n  \"degraded\": \"it is not known whether the topic t keeps what is pending: no answer; the topic t is not trimmed: no Delete; what is pending in the topic t is not carried for its age: no DescribeConfigs\"\n}\n"},
 		{"a transaction that holds back some", "/readyz", fake{ready: true, stats: processor.Stats{Partitions: []processor.PartitionStats{{HeldBack: "a"}, {}, {HeldBack: "b"}}}}, nil, 200,

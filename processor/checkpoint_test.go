@@ -56,10 +56,14 @@ func TestRefusedCheckpointsAreSpacedOut(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.Guarantee = AtLeastOnce })
 	for i, want := range []time.Duration{250, 500, 1000, 2000, 2000, 2000} {
 		l.checkpoints.refusals = i
-		equal(t, "interval", l.checkpoints.interval(), want*time.Millisecond)
+		equal(t, "interval", l.checkpoints.interval(0), want*time.Millisecond)
+	}
+	l.checkpoints.refusals = 0
+	for i, want := range []time.Duration{250, 500, 1000, 2000, 2000} {
+		equal(t, "interval of one that is refused", l.checkpoints.interval(i), want*time.Millisecond)
 	}
 	l.cfg.CommitInterval = 5 * time.Second
-	equal(t, "one that is longer already", l.checkpoints.interval(), 5*time.Second)
+	equal(t, "one that is longer already", l.checkpoints.interval(0), 5*time.Second)
 }
 
 // What cannot be written is an error that names the partition.
@@ -108,7 +112,7 @@ func TestRefusalsEndWithSuccess(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.Guarantee = AtLeastOnce })
 	l.checkpoints.refusals = 3
 	l.checkpoints.refused(&turn.Turn{Plain: true, Outcome: turn.Done})
-	equal(t, "interval", l.checkpoints.interval(), 250*time.Millisecond)
+	equal(t, "interval", l.checkpoints.interval(0), 250*time.Millisecond)
 }
 
 // A checkpoint is not overdue of which there is nothing to be written any more.

@@ -23,8 +23,9 @@ type checkpoints struct {
 	committed  chan *turn.Turn
 	unanswered unanswered
 	standstill standstill
-	refusals   int    // commits in a row of which none was taken
-	refusedFor string // what the log says of them
+	refusals   int       // commits in a row of which none was taken
+	refusedFor string    // what the log says of them
+	refusedAt  time.Time // when some were refused last
 }
 
 // begin writes, in at_least_once, the checkpoints that have moved on. It goes beside the turns,
@@ -58,7 +59,7 @@ func (cs *checkpoints) steps(now time.Time) {
 func (cs *checkpoints) stale(ps []*partition) []*turn.Part {
 	var out []*turn.Part
 	for _, p := range ps {
-		if !p.live() || p.Undecided() > 0 && cs.cfg.Guarantee != AtLeastOnce || time.Since(p.writing.tried) < cs.interval() {
+		if !p.live() || p.Undecided() > 0 && cs.cfg.Guarantee != AtLeastOnce || time.Since(p.writing.tried) < cs.interval(p.writing.refusals) {
 			continue
 		}
 		pt := cs.of(p)
@@ -88,9 +89,12 @@ func (cs *checkpoints) of(p *partition) *turn.Part {
 // slowestCommits is how far apart checkpoints are tried when they are refused again and again.
 const slowestCommits = 2 * time.Second
 
-// interval is how often checkpoints are written.
-func (cs *checkpoints) interval() time.Duration {
-	return max(cs.cfg.CommitInterval, min(cs.cfg.CommitInterval<<min(cs.refusals, 5), slowestCommits))
+// refusalsRest is for how long no checkpoint must have been refused for the next refusal to be news.
+const refusalsRest = 5 * slowestCommits
+
+// interval is how often the checkpoint of a partition is written that was refused so often in a row, while others were not.
+func (cs *checkpoints) interval(refusals int) time.Duration {
+	return max(cs.cfg.CommitInterval, min(cs.cfg.CommitInterval<<min(max(cs.refusals, refusals), 5), slowestCommits))
 }
 
 // conclude notes what became of the checkpoints that were written beside turns. It reports whether the
@@ -132,7 +136,7 @@ func (cs *checkpoints) wrote(t *turn.Turn) {
 }
 
 // refused takes in which checkpoints were not written, and returns the topics that brokers do not know any more.
-// The others wait for their next time, which comes less often when all are refused.
+// The others wait for their next time, which comes less often for what is refused again and again.
 func (cs *checkpoints) refused(t *turn.Turn) (gone map[string]error) {
 	if t.Outcome == turn.Unknown {
 		return nil
@@ -152,6 +156,9 @@ func (cs *checkpoints) refused(t *turn.Turn) (gone map[string]error) {
 			continue
 		}
 		p.writing.tried, p.writing.err = time.Now(), err
+		if t.Outcome == turn.Done { // for what it is: others were taken, and go on as before
+			p.writing.refusals++
+		}
 		if kafka.IsAny(err, kerr.UnknownTopicID, kerr.InconsistentTopicID) { // by name it is the coordinator that does not know it
 			gone[pt.TP.Topic] = err
 		}
@@ -160,13 +167,13 @@ func (cs *checkpoints) refused(t *turn.Turn) (gone map[string]error) {
 	return gone
 }
 
-// tellRefused logs why checkpoints were not written, when that is news.
+// tellRefused logs why checkpoints were not written, when that is news: it is none that others are written between.
 func (cs *checkpoints) tellRefused(t *turn.Turn) {
-	said := codeOf(t.Err)
 	if t.Err == nil {
-		cs.refusedFor = ""
+		return
 	}
-	if t.Err == nil || said == cs.refusedFor {
+	said, rested := codeOf(t.Err), time.Since(cs.refusedAt) > refusalsRest
+	if cs.refusedAt = time.Now(); said == cs.refusedFor && !rested {
 		return
 	}
 	cs.refusedFor = said

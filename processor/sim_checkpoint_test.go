@@ -130,3 +130,31 @@ func TestSimCheckpointRefused(t *testing.T) {
 		}
 	}
 }
+
+// In at_least_once a checkpoint that is refused for what its partition is rests between two tries, as one does that is refused with all others, and the log says it once: those of the
+// other partitions are written as before.
+func TestSimCheckpointOfOneRefused(t *testing.T) {
+	scenario(t, worldConfig{guarantee: AtLeastOnce, partitions: 2}, func(w *world) {
+		a := w.live("a")
+		h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Partitions: []int32{1}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+		began := time.Now()
+		for i := 0; time.Since(began) < 20*time.Second; i++ {
+			r := request(fmt.Sprint(i), in(0))
+			r.Partition = int32(i % 2)
+			w.send(r)
+			time.Sleep(50 * time.Millisecond)
+		}
+		_, why := a.p.Ready()
+		if len(why) != 1 || why[0].Partition != 1 || time.Since(why[0].CheckpointAt) < 19*time.Second {
+			t.Errorf("not ready: %+v", why)
+		}
+		if n := h.Hits(); n < 5 || n > 15 {
+			t.Errorf("%d commits were tried", n)
+		}
+		if n := w.lines("checkpoints were not written"); n != 1 {
+			t.Errorf("%d lines in the log", n)
+		}
+		h.Remove()
+		w.within(5*time.Second, "ready again", func() bool { ok, _ := a.p.Ready(); return ok })
+	})
+}

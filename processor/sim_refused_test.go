@@ -213,3 +213,26 @@ func total(now, before map[kmsg.Key]int) (sum int) {
 	}
 	return sum
 }
+
+// A process that has nothing of one of its delay topics, since brokers do not show it, says so: it has no partitions of it that could be in trouble.
+func TestSimHiddenTopic(t *testing.T) {
+	scenario(t, worldConfig{fixed: true}, func(w *world) {
+		h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: simTopic, Err: kerr.TopicAuthorizationFailed, Count: -1, When: ofProcesses})
+		a := w.start("a", nil)
+		hidden := func() bool {
+			some := 0
+			for _, topic := range a.p.Stats().Topics {
+				if topic.Hidden != "" {
+					some++
+				}
+				if is := strings.Contains(topic.Hidden, kerr.TopicAuthorizationFailed.Message); is != (topic.Topic == simTopic && some > 0) {
+					t.Errorf("%s: %q", topic.Topic, topic.Hidden)
+				}
+			}
+			return some > 0
+		}
+		w.within(30*time.Second, "it says so", hidden)
+		h.Remove()
+		w.within(30*time.Second, "it does not say so any more", func() bool { return !hidden() })
+	})
+}

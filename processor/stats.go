@@ -72,6 +72,7 @@ type TopicStats struct {
 
 	Trouble string // why the topic loses what is pending, and what to do; empty otherwise
 
+	Hidden string // why brokers do not show the topic, so that this process gets none of its partitions; empty while they do
 	Unseen string // why it is not known whether the topic keeps what is pending, and what to do; empty while it is
 
 	Trimmed   int64  // offsets that were deleted because nothing needed them any more
@@ -112,7 +113,7 @@ func (p *Processor) Stats() Stats {
 	s.Partitions, s.Outside, s.Standbys = p.pictures(), p.outside(), p.standbys.Pictures()
 	for _, name := range slices.Sorted(maps.Keys(p.counters.topics)) {
 		c := p.counters.topics[name]
-		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load(), Requested: c.requested.Snapshot(), Trouble: c.Trouble.Get(), Unseen: c.Unseen.Get(), Trimmed: c.Trimmed.Load(), Untrimmed: cmp.Or(c.Untrimmed.Get(), c.HeldUp.Any()), Uncarried: cmp.Or(c.Uncarried.Any(), c.Uncopied.Any()), Carried: c.carried.Load()})
+		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load(), Requested: c.requested.Snapshot(), Trouble: c.Trouble.Get(), Hidden: p.hidden(name), Unseen: c.Unseen.Get(), Trimmed: c.Trimmed.Load(), Untrimmed: cmp.Or(c.Untrimmed.Get(), c.HeldUp.Any()), Uncarried: cmp.Or(c.Uncarried.Any(), c.Uncopied.Any()), Carried: c.carried.Load()})
 	}
 	for _, t := range p.targets.All() {
 		st := t.State.Load()
@@ -127,6 +128,14 @@ func (p *Processor) Stats() Stats {
 	}
 	slices.SortFunc(s.Targets, func(a, b TargetStats) int { return cmp.Compare(a.Target, b.Target) })
 	return s
+}
+
+// hidden is why brokers do not show a delay topic; empty: they do.
+func (p *Processor) hidden(topic string) string {
+	if err := p.entrance.Hidden(topic); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // outside says which lanes the group does not take, and why.

@@ -13,6 +13,8 @@ type writing struct {
 	behind time.Time // since when there has been something to write; zero: there is nothing
 	err    error     // why the last try was in vain
 	logged bool      // the log says that it is overdue
+
+	refusals int // in a row, while others were written
 }
 
 // overdue is for how long there has been something to write.

@@ -22,13 +22,16 @@ import (
 // Entrance looks what keeps members out of their group as long as the group itself has not refused them.
 // The clients that try to get in say little: they go on trying, and what they met on the way is lost
 // when time is up. So here every broker that is configured is asked once, without repetition, for what
-// a member needs first: an answer, the delay topics, the group's coordinator.
+// a member needs first: an answer, the delay topics, the group's coordinator. And while all are in, it
+// looks whether brokers still show the topics: a member that is not shown one asks for none of its
+// partitions, and nothing else would tell, since what has no partitions has no trouble.
 type Entrance struct {
 	group  string
 	topics []string
 	waits  func() bool
 	log    *slog.Logger
-	why    atomic.Pointer[string] // nil: nothing is known of it
+	why    atomic.Pointer[string]           // nil: nothing is known of it
+	hidden atomic.Pointer[map[string]error] // the delay topics that brokers do not show, and why
 
 	said string // of Run: what was logged last
 }
@@ -46,11 +49,21 @@ func (e *Entrance) Why() string {
 	return ""
 }
 
+// Hidden is why brokers do not show a delay topic, as they were asked last; nil: they do, or it is not known.
+func (e *Entrance) Hidden(topic string) error {
+	if hidden := e.hidden.Load(); hidden != nil {
+		return (*hidden)[topic]
+	}
+	return nil
+}
+
 const (
 	// entranceFirst is how long a member may take to get in before anything is asked.
 	entranceFirst = time.Second
 	// entrancePause is the time between two looks.
 	entrancePause = 5 * time.Second
+	// hiddenPause is the time between two looks for topics that are not shown.
+	hiddenPause = 10 * time.Second
 	// entrancePatience is how long one broker may take to answer.
 	entrancePatience = 2 * time.Second
 	// coordinatorPatience is how long a cluster takes to make __consumer_offsets for its first group, or to find another coordinator when it has lost
@@ -60,10 +73,14 @@ const (
 
 // Run looks until ctx ends.
 func (e *Entrance) Run(ctx context.Context, cl *kgo.Client) {
-	var waited time.Duration
+	var waited, within time.Duration
 	for pause := entranceFirst; wait.For(ctx, pause); {
-		waited += pause
+		waited, within = waited+pause, within+pause
 		if pause = entranceFirst; !e.waits() {
+			if within >= hiddenPause {
+				e.lookForHidden(ctx, cl)
+				within = 0
+			}
 			e.why.Store(nil)
 			e.said, waited = "", 0
 			continue
@@ -81,6 +98,33 @@ func (e *Entrance) Run(ctx context.Context, cl *kgo.Client) {
 		e.why.Store(&why)
 		e.tell(err, waited)
 	}
+}
+
+// lookForHidden asks which topics brokers do not show, and logs what is news of that.
+func (e *Entrance) lookForHidden(ctx context.Context, cl *kgo.Client) {
+	ctx, cancel := context.WithTimeout(ctx, entrancePatience)
+	defer cancel()
+	resp, err := e.metadata().RequestWith(ctx, cl)
+	if err != nil {
+		return // others tell
+	}
+	hidden := map[string]error{}
+	for _, t := range resp.Topics {
+		if t.Topic == nil {
+			continue
+		}
+		why, before := notShown(*t.Topic, kerr.ErrorForCode(t.ErrorCode)), e.Hidden(*t.Topic)
+		switch {
+		case why != nil:
+			hidden[*t.Topic] = why
+			if before == nil {
+				e.log.Warn("a delay topic is not shown to this user; a replica that is shown none of it gets none of its partitions when the group shares them out", "topic", *t.Topic, "error", why)
+			}
+		case before != nil:
+			e.log.Info("a delay topic is shown again", "topic", *t.Topic)
+		}
+	}
+	e.hidden.Store(&hidden)
 }
 
 // tell logs what keeps members away, once.
@@ -134,16 +178,24 @@ func (e *Entrance) missing(resp *kmsg.MetadataResponse) error {
 		if t.Topic != nil {
 			name = *t.Topic
 		}
-		switch err := kerr.ErrorForCode(t.ErrorCode); {
-		case errors.Is(err, kerr.UnknownTopicOrPartition):
-			errs = append(errs, fmt.Errorf("delay topic %s does not exist, or may not be described: `duewheel topics create` makes it: %w", name, err))
-		case errors.Is(err, kerr.TopicAuthorizationFailed):
-			errs = append(errs, fmt.Errorf("not allowed to describe delay topic %s: %w", name, err))
-		case err != nil:
-			errs = append(errs, fmt.Errorf("delay topic %s: %w", name, err))
+		if err := notShown(name, kerr.ErrorForCode(t.ErrorCode)); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// notShown says what is wrong with a delay topic by what brokers say of it; nil: nothing.
+func notShown(name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return fmt.Errorf("delay topic %s does not exist, or may not be described: `duewheel topics create` makes it: %w", name, err)
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		return fmt.Errorf("not allowed to describe delay topic %s: %w", name, err)
+	}
+	return fmt.Errorf("delay topic %s: %w", name, err)
 }
 
 func (e *Entrance) askForGroup(ctx context.Context, b *kgo.Broker) error {

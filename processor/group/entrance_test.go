@@ -252,3 +252,40 @@ func TestEntranceWhileMembersAreOut(t *testing.T) {
 		shows("at the end", false, 2)
 	})
 }
+
+// A delay topic that brokers do not show is said once, and when they show it again; the other ones are not named.
+func TestHiddenTopic(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, testTopic, "other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	var logged journal
+	e := NewEntrance("g", []string{testTopic, "other"}, nil, slog.New(slog.NewTextHandler(&logged, nil)))
+	looks := func(what string, hidden bool, said, again int) {
+		t.Helper()
+		e.lookForHidden(t.Context(), cl)
+		why := e.Hidden(testTopic)
+		if errors.Is(why, kerr.TopicAuthorizationFailed) != hidden || (why != nil) != hidden || e.Hidden("other") != nil {
+			t.Errorf("%s: hidden are %v, and the other one %v", what, why, e.Hidden("other"))
+		}
+		if n, m := strings.Count(logged.String(), "is not shown"), strings.Count(logged.String(), "is shown again"); n != said || m != again {
+			t.Errorf("%s: that is said %d times, and the end of it %d times: %s", what, n, m, logged.String())
+		}
+	}
+	looks("before", false, 0, 0)
+	h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: testTopic, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	looks("then", true, 1, 0)
+	looks("as it lasts", true, 1, 0)
+	gone, end := context.WithCancel(t.Context())
+	end()
+	e.lookForHidden(gone, cl) // no answer is none
+	looks("after a look without an answer", true, 1, 0)
+	h.Remove()
+	looks("afterwards", false, 1, 1)
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,7 +111,7 @@ func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[T
 	for _, tp := range tps {
 		of[tp.Topic] = append(of[tp.Topic], tp)
 	}
-	names := slices.Collect(maps.Keys(of))
+	names := slices.Sorted(maps.Keys(of))
 	adm := patient(cl)
 	asked := time.Now()
 	var starts, stables, highs kadm.ListedOffsets
@@ -119,7 +120,7 @@ func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[T
 	ask := func(what string, list func(context.Context, ...string) (kadm.ListedOffsets, error), into *kadm.ListedOffsets, err *error) {
 		all.Go(func() {
 			if *into, *err = answered(list(ctx, names...)); *err != nil {
-				*err = fmt.Errorf("%s: %w", what, *err)
+				*err = fmt.Errorf("%s of %s: %w", what, strings.Join(names, ", "), *err)
 			}
 		})
 	}
@@ -153,11 +154,11 @@ func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[T
 // boundsApart asks where the logs of each topic begin and end by itself, since one of them is forbidden.
 func boundsApart(ctx context.Context, cl *kgo.Client, of map[string][]TopicPartition) map[TopicPartition]Bounds {
 	out := map[TopicPartition]Bounds{}
-	for topic, tps := range of {
+	for _, tps := range of {
 		some, err := AskBounds(ctx, cl, tps)
 		for _, tp := range tps {
 			if out[tp] = some[tp]; err != nil {
-				out[tp] = Bounds{Err: fmt.Errorf("ends of %s: %w", topic, err)}
+				out[tp] = Bounds{Err: err}
 			}
 		}
 	}
@@ -179,6 +180,9 @@ func AskEpochs(ctx context.Context, cl *kgo.Client, of map[TopicPartition]int32)
 		return ends, nil
 	}
 	got, err := patient(cl).OffsetForLeaderEpoch(ctx, ask)
+	if errors.Is(err, kerr.TopicAuthorizationFailed) && len(ask) > 1 {
+		return epochsApart(ctx, cl, of)
+	}
 	never := refused(err)
 	if never {
 		err = nil
@@ -195,6 +199,24 @@ func AskEpochs(ctx context.Context, cl *kgo.Client, of map[TopicPartition]int32)
 		case err == nil:
 			err = fmt.Errorf("end of leader epoch %d of %s: %w", epoch, tp, kerr.LeaderNotAvailable)
 		}
+	}
+	return ends, err
+}
+
+// epochsApart asks where epochs end of each topic by itself, since one of them is forbidden: what it refuses is no answer about the others.
+func epochsApart(ctx context.Context, cl *kgo.Client, of map[TopicPartition]int32) (ends map[TopicPartition]int64, err error) {
+	apart := map[string]map[TopicPartition]int32{}
+	for tp, epoch := range of {
+		if apart[tp.Topic] == nil {
+			apart[tp.Topic] = map[TopicPartition]int32{}
+		}
+		apart[tp.Topic][tp] = epoch
+	}
+	ends = map[TopicPartition]int64{}
+	for _, some := range apart {
+		of, why := AskEpochs(ctx, cl, some)
+		maps.Copy(ends, of)
+		err = cmp.Or(err, why)
 	}
 	return ends, err
 }

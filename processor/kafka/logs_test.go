@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -87,7 +89,7 @@ func TestTopicIDs(t *testing.T) {
 	}
 }
 
-// A topic that is forbidden keeps the ids, and the ends of logs, of no other from being known.
+// A topic that is forbidden keeps the ids, and the ends of logs and of leader epochs, of no other from being known.
 func TestForbiddenTopicHoldsUpNoOther(t *testing.T) {
 	c, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(1, testTopic, "others", "more"), kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "some", "some",
 		allow(kmsg.ACLResourceTypeTopic, "others", kmsg.ACLOperationRead), allow(kmsg.ACLResourceTypeTopic, "more", kmsg.ACLOperationRead)))
@@ -103,13 +105,23 @@ func TestForbiddenTopicHoldsUpNoOther(t *testing.T) {
 		t.Errorf("ids are %v, %v", ids, err)
 	}
 	bounds, err := AskBounds(t.Context(), cl, all)
-	if err != nil || !errors.Is(bounds[forbidden].Err, kerr.TopicAuthorizationFailed) {
+	if err != nil || !errors.Is(bounds[forbidden].Err, kerr.TopicAuthorizationFailed) || !strings.Contains(fmt.Sprint(bounds[forbidden].Err), testTopic) {
 		t.Errorf("the ends of the log that is forbidden are %+v, %v", bounds[forbidden], err)
 	}
 	for _, tp := range others {
 		if b, is := bounds[tp]; !is || b.Err != nil || ids[tp] != TopicID(c.TopicInfo(tp.Topic).TopicID) {
 			t.Errorf("%s has id %x, and its log ends at %+v", tp, ids[tp], b)
 		}
+	}
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetForLeaderEpoch}, Topic: "more", Err: kerr.TopicAuthorizationFailed, Count: -1}) // a right that is taken away while the client knows of the topic
+	for range 20 {                                                                                                                  // it is asked for first, or last
+		ends, err := AskEpochs(t.Context(), cl, map[TopicPartition]int32{others[0]: 0, others[1]: 0})
+		if err != nil || ends[others[0]] != 0 || ends[others[1]] != -1 {
+			t.Fatalf("epoch 0 ends at %v, %v", ends, err)
+		}
+	}
+	if _, err := AskBounds(t.Context(), cl, all[:1]); err == nil || !strings.Contains(err.Error(), testTopic) {
+		t.Errorf("what is forbidden is not named: %v", err)
 	}
 }
 
