@@ -73,7 +73,7 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 	if err := joinLines(errs...); err != nil {
 		return err
 	}
-	cl, s, err := f.connect(kgo.RecordDeliveryTimeout(produceTimeout), kgo.RecordPartitioner(producer.Partitioner()))
+	cl, s, err := f.connect(append(answeredWithin(produceTimeout), kgo.RecordPartitioner(producer.Partitioner()))...)
 	if err != nil {
 		return err
 	}

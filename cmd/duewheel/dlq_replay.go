@@ -66,8 +66,8 @@ it says with which --from to go on.`,
 					r.bar = r.stderr
 				}
 				return o.run(cmd.Context(), &r, want)
-			}, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RecordDeliveryTimeout(produceTimeout),
-				kgo.ProducerBatchMaxBytes(96<<20)) // how large is for the broker to say
+			}, append(answeredWithin(produceTimeout), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+				kgo.ProducerBatchMaxBytes(96<<20))...) // how large is for the broker to say
 		},
 	}
 	o.addTopics(cmd)

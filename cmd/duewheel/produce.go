@@ -21,6 +21,12 @@ import (
 // produceTimeout bounds how long one record may wait for its acknowledgement.
 const produceTimeout = 30 * time.Second
 
+// answeredWithin has a client answer for each record within some time, or soon after it, also for one that a broker has been sent and said nothing
+// of, which is then not tried again: without that a client waits for such a broker for ever.
+func answeredWithin(limit time.Duration) []kgo.Opt {
+	return []kgo.Opt{kgo.RecordDeliveryTimeout(limit), kgo.AllowIdempotentProduceCancellation()}
+}
+
 func newProduceCommand(f *flags) *cobra.Command {
 	var o order
 	cmd := &cobra.Command{
@@ -71,7 +77,7 @@ func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout, st
 	if in := o.handled(); in >= 0 && o.partition < 0 {
 		o.partition = in
 	}
-	more := []kgo.Opt{kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerBatchMaxBytes(96 << 20)} // how large is for the broker to say
+	more := append(answeredWithin(produceTimeout), kgo.ProducerBatchMaxBytes(96<<20)) // how large is for the broker to say
 	if o.partition >= 0 {
 		more = append(more, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	}
@@ -157,7 +163,7 @@ type production struct {
 
 // send writes a record for each value and waits until each has been answered. After the first that
 // is not acknowledged no more are begun. What has been handed over is always waited for, so that every
-// record that may be in the topic is accounted for; each is answered within produceTimeout.
+// record that may be in the topic is accounted for; each is answered within produceTimeout, or soon after it.
 func (p *production) send(ctx context.Context, values func(ctx context.Context, yield func([]byte) bool) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -235,6 +241,9 @@ func readLines(ctx context.Context, from io.Reader, yield func([]byte) bool) err
 func (o *order) explain(err error) error {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return fmt.Errorf("produce to %s: %w; `duewheel topics create` makes the topics of a configuration", o.topic, err)
+	}
+	if refused := (*kerr.Error)(nil); !errors.As(err, &refused) {
+		return fmt.Errorf("produce to %s: %w; no broker says what became of the record, which may be there or not (`duewheel ls` lists what waits)", o.topic, err)
 	}
 	return askToWrite(fmt.Errorf("produce to %s: %w", o.topic, err), o.topic)
 }

@@ -13,10 +13,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -310,5 +312,36 @@ func TestProduceToNowhere(t *testing.T) {
 	want := "produce to delays: UNKNOWN_TOPIC_OR_PARTITION: This server does not host this topic-partition.; `duewheel topics create` makes the topics of a configuration"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+// A broker that was sent a record, said nothing and went away keeps nobody waiting for ever.
+func TestAnsweredWithin(t *testing.T) {
+	t.Parallel()
+	c, addr := cluster(t, map[string]int32{"delays": 1})
+	sent := make(chan struct{})
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		close(sent)
+		return nil, errors.New("the connection ends"), true
+	})
+	cl, err := kgo.NewClient(append(answeredWithin(time.Second), kgo.SeedBrokers(addr))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	answered := make(chan error, 1)
+	cl.Produce(t.Context(), &kgo.Record{Topic: "delays", Value: []byte("x")}, func(_ *kgo.Record, err error) { answered <- err })
+	<-sent
+	c.Close()
+	select {
+	case err = <-answered:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it is not answered")
+	}
+	if err == nil {
+		t.Fatal("it was written")
+	}
+	if err := (&order{topic: "delays"}).explain(err); !strings.Contains(err.Error(), "may be there or not") {
+		t.Errorf("it is explained as %v", err)
 	}
 }

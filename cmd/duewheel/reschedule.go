@@ -98,7 +98,7 @@ func (o *rescheduling) run(ctx context.Context, f *flags, name string, stdout, s
 			return err
 		}
 		return o.send(ctx, v, one, r, stdout)
-	}, kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerBatchMaxBytes(96<<20), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	}, append(answeredWithin(produceTimeout), kgo.ProducerBatchMaxBytes(96<<20), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 }
 
 // onlyOne is what waits under a name, if one record does and can be replaced.

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor"
 	"github.com/duewheel/duewheel/processor/setting"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -44,11 +45,15 @@ each delay topic, or what of them comes within 3 s, whether one id with one key 
 two partitions, and whether a record comes to a retry topic again without its
 delay-attempt. Every finding comes with what mends it, and a note, of what is not wrong,
 with what does without it. The exit code is 1 when records are lost or stuck as things
-are, 0 when there are warnings and notes only, and 2 when it could not be asked.`,
+are, 0 when there are warnings and notes only, and 2 when it could not be asked, or run
+would refuse the settings.`,
 		Example: "  duewheel topics check -c duewheel.yaml",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTopics(cmd.Context(), f, func(cl *kgo.Client, s settings, want topics.Expect) error {
+				if err := s.wouldRun(); err != nil {
+					return err
+				}
 				problems, err := findProblems(cmd.Context(), cl, s, want)
 				if err != nil {
 					return err
@@ -144,6 +149,18 @@ func withTopics(ctx context.Context, f *flags, fn func(*kgo.Client, settings, to
 		return err
 	}
 	return fn(cl, s, want)
+}
+
+// wouldRun returns what `run` refuses of the settings, but for a group that is not named, without which topics can be looked at.
+func (s settings) wouldRun() error {
+	if s.Group == "" {
+		s.Group = "any"
+	}
+	c, configErr := s.processorConfig(slog.New(slog.DiscardHandler))
+	var clientErr error
+	c.Client, clientErr = s.clientOpts()
+	_, err := processor.New(c)
+	return joinLines(clientErr, configErr, err)
 }
 
 // findProblems looks at the topics, for other groups that read them, and at what may not be done with the own group.

@@ -64,6 +64,25 @@ func TestTopicsCreateAsTold(t *testing.T) {
 	}
 }
 
+// What `run` would refuse is refused before a rollout, too; a group is not needed to look at topics.
+func TestTopicsCheckJudgesSettings(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"orders": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\nroutes: [{topic: delays, target: orders}]\n")
+	if _, err := command(t, "", "topics", "create", "-c", config); err != nil {
+		t.Fatal(err)
+	}
+	for set, want := range map[string]string{
+		"commit_interval=500ms": "",
+		"memory.budget=1":       "memory.budget is 1",
+		"standbys=-1":           "standbys is -1",
+	} {
+		_, err := command(t, "", "topics", "check", "-c", config, "-X", set)
+		if said := fmt.Sprint(err); (err == nil) != (want == "") || !strings.Contains(said, want) {
+			t.Errorf("%s: %v", set, err)
+		}
+	}
+}
+
 // What a setting comes to is a note: behind all that is wrong, and no reason to say that something is. `run` has it in its log, and not as a warning.
 func TestTopicsCheckNotes(t *testing.T) {
 	c, addr := cluster(t, map[string]int32{"orders": 1})
