@@ -108,9 +108,10 @@ func commitAs(w *window, as func(state.Position) state.Position) error {
 	return nil
 }
 
-// resting is the position that belongs to what the store has been told.
+// resting is the position that belongs to what the store has been told. It bears no checkpoint that says that something was given up: a position
+// cannot say so, and who goes on from it would pass over the copies of that.
 func resting(w *window) state.Position {
-	return state.Position{
+	pos := state.Position{
 		Resume:    w.drops.resume(w.ledger.Resume(w.position)),
 		Offset:    w.committed.Offset,
 		Epoch:     w.committed.Epoch,
@@ -118,6 +119,10 @@ func resting(w *window) state.Position {
 		LowWater:  w.committed.LowWater,
 		Parsers:   state.ParserList(w.committed.Parsers),
 	}
+	if w.committed.GivenUp > 0 {
+		return pos.OnTheWay()
+	}
+	return pos
 }
 
 // trimRecords delivered make a range delete worth its while.

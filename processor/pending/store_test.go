@@ -85,3 +85,21 @@ func TestPositionIsWrittenWhenItIsNew(t *testing.T) {
 	tidied("written with another W", true, true)
 	tidied("written although nothing happens", true, false)
 }
+
+// While a checkpoint says that something was given up the position bears none, since it cannot say so: who went on from it would pass over the copies of that.
+func TestPositionBearsNothingGivenUp(t *testing.T) {
+	l := testOwner(t)
+	p, err := l.assign(state.Checkpoint{Offset: 1, LowWater: 1, GivenUp: 1, Appended: true}, 1, 2, 2)
+	must(t, err)
+	bears := func(what string, want bool) {
+		t.Helper()
+		must(t, p.Tidy(true))
+		pos, _ := p.store.Position()
+		equal(t, what, pos.IsCheckpoint(), want)
+	}
+	l.read(t, p, testNow, req(1, ms(farMs), "orders"))
+	must(t, p.goLive(l.room))
+	bears("a checkpoint before O has passed what was there then", false)
+	l.happened(p.Checkpoint())
+	bears("a checkpoint since", true)
+}
