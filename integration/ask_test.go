@@ -97,7 +97,13 @@ type asker struct {
 
 	mu     sync.Mutex
 	known  []written
-	places map[string]bool // of all that it has written: whether that is a cancel
+	places map[string]ask // of all that it has written
+}
+
+// ask is what was asked for with one record.
+type ask struct {
+	cancels bool
+	id      string // of a request; empty: none
 }
 
 func (s *tenant) newAsker() *asker {
@@ -107,7 +113,7 @@ func (s *tenant) newAsker() *asker {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(cl.Close)
-	return &asker{tenant: s, cl: cl, random: rand.New(rand.NewPCG(s.seed, 2)), ahead: 5 * time.Second, places: map[string]bool{}}
+	return &asker{tenant: s, cl: cl, random: rand.New(rand.NewPCG(s.seed, 2)), ahead: 5 * time.Second, places: map[string]ask{}}
 }
 
 // keepAsking asks so often a second, until stop is called.
@@ -140,7 +146,7 @@ func (a *asker) acknowledged(r *kgo.Record, err error) {
 		return
 	}
 	a.mu.Lock()
-	a.places[fmt.Sprintf("%d-%d", r.Partition, r.Offset)] = value(r, topics.HeaderCancel) != ""
+	a.places[fmt.Sprintf("%d-%d", r.Partition, r.Offset)] = a.askOf(r)
 	a.mu.Unlock()
 	for _, h := range r.Headers {
 		if h.Key == topics.HeaderID || h.Key == topics.HeaderReplace && strings.HasPrefix(string(h.Value), "id") {
@@ -154,6 +160,16 @@ func (a *asker) acknowledged(r *kgo.Record, err error) {
 		a.known = append(a.known, written{topics.Handle{Partition: r.Partition, Offset: r.Offset, Due: due}, time.Now()})
 		a.mu.Unlock()
 	}
+}
+
+func (a *asker) askOf(r *kgo.Record) ask {
+	switch {
+	case value(r, topics.HeaderCancel) != "":
+		return ask{cancels: true}
+	case a.route.Keyed:
+		return ask{id: string(r.Key)}
+	}
+	return ask{id: value(r, topics.HeaderID)}
 }
 
 // pick is a request of lately, but for those that are left alone.

@@ -132,14 +132,14 @@ func (a audited) compare(delivered []*kgo.Record, once bool) {
 }
 
 // answers fails unless each cancel has done one thing, what was passed on as many as it was passed on to, and what asks to take another one's
-// place one at most. Places are what was written: whether that is a cancel.
-func (a audited) answers(places map[string]bool) {
+// place one at most. Places are what was written.
+func (a audited) answers(places map[string]ask) {
 	a.t.Helper()
 	faults := 0
-	for place, cancels := range places {
-		if n := a.by[place]; cancels && n != 1 || n > 1 {
+	for place, written := range places {
+		if n := a.by[place]; written.cancels && n != 1 || n > 1 {
 			if faults++; faults < 5 {
-				a.t.Errorf("the record at %s (a cancel: %v) has done %d things", place, cancels, n)
+				a.t.Errorf("the record at %s (a cancel: %v) has done %d things", place, written.cancels, n)
 			}
 		}
 	}
