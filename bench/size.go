@@ -237,7 +237,7 @@ func (s *side) restarts(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			s.r.progress("size: %s: %s: first delivery %v after joining, which took %v", s.name, way.name, c.first.Round(time.Millisecond), c.joining.Round(time.Millisecond))
+			s.r.progress("size: %s: %s: first delivery after %v, of which it took %v to join", s.name, way.name, c.sinceStart().Round(time.Millisecond), c.joining.Round(time.Millisecond))
 			s.backs[i] = append(s.backs[i], c)
 		}
 	}

@@ -26,8 +26,8 @@ func TestSize(t *testing.T) {
 	for i, figures := range [][]string{
 		{"p50_ms", "p99_ms", "max_ms", "records", "filled_per_s"},
 		{"p50_ms", "p99_ms", "without_p50_ms", "without_p99_ms", "p99_ratio"},
-		{"beyond_s", "without_beyond_s", "beyond_worst_s", "joining_s", "all_s"},
-		{"beyond_s", "without_beyond_s", "beyond_worst_s", "joining_s", "all_s"},
+		{"first_delivery_s", "without_first_delivery_s", "first_delivery_worst_s", "joining_s", "all_s"},
+		{"first_delivery_s", "without_first_delivery_s", "first_delivery_worst_s", "joining_s", "all_s"},
 		{"per_s", "without_per_s", "ratio"},
 		{"per_s", "without_per_s", "ratio"},
 		{"peak_mib", "filling_mib", "without_peak_mib"},
@@ -44,28 +44,6 @@ func TestSize(t *testing.T) {
 	}
 	if names := left(t, o); len(names) > 0 {
 		t.Errorf("left behind: %q", names)
-	}
-}
-
-// A process that waits for the session of the one before it is not blamed for that, but for all else.
-func TestBeyond(t *testing.T) {
-	s := func(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
-	for _, test := range []struct {
-		name           string
-		joining, first float64
-		killed         bool
-		want           float64
-	}{
-		{"SIGTERM", 0.1, 0.2, false, 0.3},
-		{"SIGTERM, slow to join", 10, 0.2, false, 10.2},
-		{"the session began before the kill", 5.5, 0.2, true, 0.2},
-		{"slow to join", 16, 0.2, true, 10.2},
-		{"slow to deliver", 6, 10, true, 10},
-	} {
-		c := comeback{joining: s(test.joining), first: s(test.first)}
-		if got := c.beyond(6*time.Second, test.killed); got != s(test.want) {
-			t.Errorf("%s: %v, want %v s", test.name, got, test.want)
-		}
 	}
 }
 

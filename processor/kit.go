@@ -30,6 +30,7 @@ type shared struct {
 	targets  *targets.Table
 	counters *counters
 	store    *local.Store
+	members  *local.Members
 	standbys *standby.Set // nil: none are kept
 	assigned picture.Set
 	epochs   kafka.Epochs    // a lane tells it, before it joins the group

@@ -105,6 +105,7 @@ func (k *kit) groupConfig() group.Config {
 		SessionTimeout: k.cfg.SessionTimeout, HeartbeatInterval: k.cfg.HeartbeatInterval,
 		// A revocation waits for a turn, which TurnTimeout bounds.
 		RebalanceTimeout: max(k.cfg.SessionTimeout, k.cfg.TurnTimeout+2*time.Second),
+		Named:            func(id string) { k.members.Note(k.n, id) },
 		Until:            k.until, Log: k.log,
 	}
 }

@@ -61,6 +61,7 @@ func New(cfg Config) (*Processor, error) {
 	p.targets = targets.New(cfg.UnknownTargetAfter, cfg.ForbiddenTargetAfter, cfg.Logger)
 	p.entrance = group.NewEntrance(cfg.Group, names, p.waits, cfg.Logger)
 	p.store = local.New(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.cfg.storeBudget(), Logger: p.cfg.Logger}, cfg.Identity, &p.assigned)
+	p.members = local.NewMembers(p.store, cfg.Group)
 	if cfg.Standbys > 0 {
 		p.standbys = standby.New(p.standby())
 	}
@@ -147,6 +148,13 @@ func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGrou
 		clock.NewKeeper(p.clock, cl, p.cfg.Group, p.cfg.Instance, p.cfg.emptyTimeout(), p.cfg.Logger).Run(ctx)
 	})
 	wg.Go(func() { p.entrance.Run(ctx, cl) })
+	left := p.members.Left() // before this process writes who its own are
+	wg.Go(func() {
+		group.TakeOut(ctx, cl, group.Config{
+			Group: p.cfg.Group, Protocol: p.cfg.Protocol, InstanceID: p.cfg.InstanceID, SessionTimeout: p.cfg.SessionTimeout, Log: p.cfg.Logger,
+		}, left)
+	})
+	wg.Go(func() { p.members.Run(ctx) })
 	wg.Go(func() { p.hearing.Run(ctx) })
 	wg.Go(func() { retention.NewKeeping(env).Run(ctx, cl) })
 	wg.Go(func() { retention.NewTrimming(env).Run(ctx, cl) })

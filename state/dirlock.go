@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,6 +62,25 @@ func (l *dirLock) held() error {
 		return ErrTakenAway
 	}
 	return nil
+}
+
+// tenure names the lock: the file that is locked, and the kernel that keeps locks on it. Empty: that cannot be told.
+func (l *dirLock) tenure() string {
+	if l.lock == nil {
+		return ""
+	}
+	if l.file == nil {
+		return "memory"
+	}
+	if l.held() != nil {
+		return ""
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id") // proc_sys_kernel(5)
+	file, is := l.file.Sys().(*syscall.Stat_t)
+	if err != nil || !is {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d/%d", bytes.TrimSpace(boot), file.Dev, file.Ino)
 }
 
 func (l *dirLock) release() error {

@@ -309,6 +309,14 @@ func (s *Store) Try() error {
 	return e.flush()
 }
 
+// Tenure names the lock on the directory: of two processes that have read the same name there, one had ended when the other one took the lock. It holds
+// for this machine until that starts again, and not for a copy of the directory. Empty: that cannot be told.
+func (s *Store) Tenure() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lock.tenure()
+}
+
 // HasRoom reports whether flushes keep up with what is written. Where they do not, little more can be written before writers wait; who can do so
 // better comes back later.
 func (s *Store) HasRoom() bool {

@@ -319,7 +319,7 @@ func (l *Looker) fetched(ctx context.Context, got *Looked) (kafka.Fetched, error
 		if errors.Is(err, kerr.GroupIDNotFound) { // such a group has committed nothing
 			return kafka.Fetched{Offset: -1}, nil
 		}
-		if !isPassing(err) || time.Now().After(end) || !wait.For(ctx, 250*time.Millisecond) {
+		if !kafka.IsPassing(err) || time.Now().After(end) || !wait.For(ctx, 250*time.Millisecond) {
 			return f, err
 		}
 	}

@@ -108,12 +108,6 @@ func (l *leaders) fetchAll(ctx context.Context, tp kafka.TopicPartition, id kafk
 	}
 }
 
-// isPassing reports whether an error may be over soon: leaders move, connections break.
-func isPassing(err error) bool {
-	var code *kerr.Error
-	return !errors.As(err, &code) || code.Retriable
-}
-
 // leaders remembers which broker leads a partition. It may be used by many goroutines.
 type leaders struct {
 	cl *kgo.Client
@@ -158,7 +152,7 @@ func (l *leaders) ask(ctx context.Context, tp kafka.TopicPartition, do func(*kgo
 		if err == nil {
 			err = do(leader)
 		}
-		if err == nil || ctx.Err() != nil || !isPassing(err) || time.Now().After(end) {
+		if err == nil || ctx.Err() != nil || !kafka.IsPassing(err) || time.Now().After(end) {
 			return err
 		}
 		l.mu.Lock()

@@ -59,7 +59,7 @@ func join(t *testing.T, change func(*Config)) *staying {
 	cfg := Config{
 		Client: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.WithHooks(sent), kgo.RequestTimeoutOverhead(10 * time.Minute)}, Group: "g", Topics: []string{testTopic}, Protocol: Classic,
 		Balancer: kgo.CooperativeStickyBalancer, ClientID: "me", SessionTimeout: 30 * time.Second, HeartbeatInterval: 50 * time.Millisecond,
-		RebalanceTimeout: 30 * time.Second, Until: until, Log: slog.New(slog.DiscardHandler),
+		RebalanceTimeout: 30 * time.Second, Named: func(string) {}, Until: until, Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&cfg)

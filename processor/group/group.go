@@ -46,6 +46,8 @@ type Config struct {
 	HeartbeatInterval time.Duration
 	// RebalanceTimeout is how long the group waits for a member to let partitions go.
 	RebalanceTimeout time.Duration
+	// Named is told the id that the member has in the group, each time that it is given partitions. It must not wait.
+	Named func(id string)
 	// Until ends when nothing may wait for brokers any more.
 	Until context.Context
 	Log   *slog.Logger

@@ -48,7 +48,7 @@ func (g *Group) Join() (*Stay, error) {
 	s := &Stay{g: g, cancel: cancel, ended: make(chan struct{}), left: make(chan struct{})}
 	g.standing.set(false, nil)
 	if g.cfg.InstanceID != "" {
-		id := fmt.Sprintf("%s-%d", g.cfg.InstanceID, g.cfg.Number)
+		id := instanceOf(&g.cfg, g.cfg.Number)
 		s.instance = &id
 	}
 	cl, err := kgo.NewClient(append(s.options(), kgo.WithContext(ctx))...)
@@ -61,6 +61,17 @@ func (g *Group) Join() (*Stay, error) {
 	g.wg.Go(s.watch)
 	return s, nil
 }
+
+// instanceOf is the instance id of a static member.
+func instanceOf(cfg *Config, number int) string {
+	return fmt.Sprintf("%s-%d", cfg.InstanceID, number)
+}
+
+// Epochs with which a member ends its heartbeats (KIP-848).
+const (
+	leavesForGood   = -1
+	leavesForAWhile = -2 // a static one
+)
 
 // options are those of a member's client.
 func (s *Stay) options() []kgo.Opt {
@@ -83,6 +94,7 @@ func (s *Stay) options() []kgo.Opt {
 				return
 			}
 			s.owner.Store(&id)
+			s.g.cfg.Named(id)
 			s.hand(Handover{Assigned: kafka.Flatten(ps)})
 		}),
 		kgo.OnPartitionsRevoked(func(_ context.Context, cl *kgo.Client, ps map[string][]int32) {
@@ -213,14 +225,14 @@ func (s *Stay) Leave() {
 // member up by itself, even if no broker answers.
 func (s *Stay) Left() <-chan struct{} { return s.left }
 
-// stepOut tells the group that a static member is gone for a while (epoch -2, KIP-848): else no other
+// stepOut tells the group that a static member is gone for a while: else no other
 // member may take its place, itself after a restart included, until its session ends. The client says so,
 // too, but without the instance id, which brokers refuse (kgo v1.22.2).
 func (s *Stay) stepOut() {
 	id, _ := s.cl.GroupMetadata()
 	s.cl.LeaveGroup() // ends its heartbeats
 	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
-	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = s.g.cfg.Group, id, s.instance, -2
+	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = s.g.cfg.Group, id, s.instance, leavesForAWhile
 	ctx, cancel := context.WithTimeout(s.g.cfg.Until, kafka.RequestTimeout)
 	defer cancel()
 	resp, err := req.RequestWith(ctx, s.cl)

@@ -65,6 +65,12 @@ func notSent(err error) bool {
 	return IsAny(err, ErrNoCoordinator, errHungUp) || errors.As(err, &op) && op.Op == "dial"
 }
 
+// IsPassing reports whether an error may be over soon: leaders move, connections break.
+func IsPassing(err error) bool {
+	var code *kerr.Error
+	return !errors.As(err, &code) || code.Retriable
+}
+
 // IsAny reports whether an error is one of some.
 func IsAny(err error, targets ...error) bool {
 	for _, t := range targets {

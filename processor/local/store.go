@@ -112,6 +112,14 @@ func (s *Store) ID(tp kafka.TopicPartition, id kafka.TopicID) state.PartitionID 
 	return state.PartitionID{Group: s.identity, Topic: tp.Topic, TopicID: id, Partition: tp.Partition}
 }
 
+// files are those that the store lies among.
+func (s *Store) files() vfs.FS {
+	if s.Options.FS != nil {
+		return s.Options.FS
+	}
+	return vfs.Default
+}
+
 // Opened is the store while it works, for what only looks, or has to do with all of it; nil while it does not.
 func (s *Store) Opened() *state.Store { return s.opened.Load() }
 
