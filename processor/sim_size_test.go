@@ -132,6 +132,67 @@ func TestSimLargerThanBefore(t *testing.T) {
 	})
 }
 
+// A target that takes less than before, and less than much of what waits for it has, is asked what it takes at its first refusal: what is too large is
+// dead-lettered, the rest delivered in batches that are small enough, and other targets hardly wait for it.
+func TestSimSmallerThanBefore(t *testing.T) {
+	for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
+		t.Run(string(guarantee), func(t *testing.T) {
+			scenario(t, worldConfig{guarantee: guarantee, refuses: true}, func(w *world) {
+				a := w.live("a")
+				due := in(12 * time.Second)
+				for i := range 400 {
+					r := addressed("orders", request(fmt.Sprintf("order%d", i), due.Add(time.Duration(i%100)*10*time.Millisecond)))
+					if r.Value = incompressible(1000); i%4 == 0 {
+						r.Value = incompressible(2 * small)
+					}
+					w.send(r, addressed("bills", request(fmt.Sprintf("bill%d", i), due.Add(time.Duration(i%100)*10*time.Millisecond))))
+				}
+				w.send(addressed("orders", request("first", in(time.Second))))
+				time.Sleep(time.Until(due.Add(-time.Second)))
+				w.configure("orders", "max.message.bytes", fmt.Sprint(small))
+				refusing := w.tooLarge("orders", small)
+				time.Sleep(2 * time.Second)
+				w.within(500*time.Millisecond, "what is too large is dead-lettered, the rest delivered", func() bool {
+					c := w.watch.Counts()
+					return c.DeadLettered == 100 && c.Delivered == 701
+				})
+				if n := refusing.Hits(); n == 0 || n > 10 {
+					t.Errorf("%d batches were refused", n)
+				}
+				w.clean()
+				a.kill()
+			})
+		})
+	}
+}
+
+// So is one that is compacted from now on, and refuses what has no key.
+func TestSimCompactedFromNowOn(t *testing.T) {
+	scenario(t, worldConfig{refuses: true}, func(w *world) {
+		a := w.live("a")
+		due := in(12 * time.Second)
+		for i := range 100 {
+			r := addressed("orders", request(fmt.Sprintf("poison%d", i), due.Add(time.Duration(i)*10*time.Millisecond)))
+			r.Key = nil
+			w.send(r, addressed("bills", request(fmt.Sprintf("bill%d", i), due.Add(time.Duration(i)*10*time.Millisecond))))
+		}
+		w.send(addressed("orders", request("first", in(time.Second))))
+		time.Sleep(time.Until(due.Add(-time.Second)))
+		w.configure("orders", "cleanup.policy", "compact")
+		refusing := w.refusing("poison", kerr.InvalidRecord)
+		time.Sleep(2 * time.Second)
+		w.within(500*time.Millisecond, "what has no key is dead-lettered, the rest delivered", func() bool {
+			c := w.watch.Counts()
+			return c.DeadLettered == 100 && c.Delivered == 101
+		})
+		if n := refusing.Hits(); n == 0 || n > 10 {
+			t.Errorf("%d batches were refused", n)
+		}
+		w.clean()
+		a.kill()
+	})
+}
+
 // A dead letter whose topic refuses it for its size, whatever it says of what it takes, is cut, and
 // the log says so. What goes along with it is not.
 func TestSimDeadLetterRefusedForItsSize(t *testing.T) {

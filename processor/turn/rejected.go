@@ -28,6 +28,11 @@ func (t *Turn) noteRejected(w *acks) {
 	if len(w.refused) == 0 {
 		return
 	}
+	for topic, err := range w.failed {
+		if isOfRecord(err) { // it may take less than it did (max.message.bytes), or not what it did (cleanup.policy): then what else it refuses is better known than searched for
+			t.Targets.Suspect(topic)
+		}
+	}
 	if err := w.failed[t.AuditTopic]; err != nil { // no record is to blame for what is told of it
 		t.Blamed[t.AuditTopic] = err
 		return
