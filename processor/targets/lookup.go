@@ -120,6 +120,7 @@ func (ts *Table) refresh(ctx context.Context, cl *kgo.Client, ask []*Target) (to
 
 // replace says what has changed.
 func (ts *Table) replace(t *Target, old, n *State) {
+	trouble := (old.Writable() || old.Status == Unknown) && !n.Writable() && n.Denied != Missing && n.tell(time.Now())
 	if !t.State.CompareAndSwap(old, n) || n.Status == old.Status {
 		return
 	}
@@ -130,6 +131,8 @@ func (ts *Table) replace(t *Target, old, n *State) {
 	switch {
 	case n.Status == Missing || n.Denied == Missing: // names are for producers to invent
 		ts.log.Debug("target has changed", attrs...)
+	case trouble:
+		ts.log.Warn(t.inTrouble(), "topic", t.Name, "error", n.Why)
 	case n.Status != Ready || old.Status != Unknown:
 		ts.log.Info("target has changed", attrs...)
 	}

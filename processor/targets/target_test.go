@@ -131,6 +131,29 @@ func TestTroubleIsToldOnce(t *testing.T) {
 	}
 }
 
+// What metadata shows to be wrong is said like what a turn has met, once; of names that nothing has, and when it is well again, it is not.
+func TestTroubleThatMetadataShowsIsTold(t *testing.T) {
+	var log bytes.Buffer
+	ts := New(time.Second, time.Second, slog.New(slog.NewTextHandler(&log, nil)))
+	o := ts.Of([]byte("orders"))
+	leaderless := kadm.TopicDetail{Topic: "orders", Partitions: kadm.PartitionDetails{0: {Leader: -1}}}
+	forbidden := kadm.TopicDetail{Topic: "orders", Err: kerr.TopicAuthorizationFailed}
+	for i, test := range []struct {
+		shows kadm.TopicDetail
+		tells bool
+	}{
+		{wellTopic(), false}, {leaderless, true}, {leaderless, false}, {wellTopic(), false}, {leaderless, false}, {wellTopic(), false}, {forbidden, true},
+		{wellTopic(), false}, {kadm.TopicDetail{Topic: "orders", Err: kerr.UnknownTopicOrPartition}, false},
+	} {
+		log.Reset()
+		old := o.State.Load()
+		ts.replace(o, old, ts.look(old, test.shows, defaultLimits, time.Now()))
+		if told := strings.Contains(log.String(), "level=WARN msg=\"target is in trouble"); told != test.tells {
+			t.Errorf("look %d: told %v, want %v: %s", i, told, test.tells, log.String())
+		}
+	}
+}
+
 // A target that has made a turn fail is not well because it looks well: it is left alone for a
 // while, longer each time, and then tried. What metadata shows to be wrong needs no such pause.
 func TestTargetOnTrial(t *testing.T) {
