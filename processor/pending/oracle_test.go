@@ -55,8 +55,11 @@ func (v *life) saysTo(c state.Checkpoint, read int64) (resolved mask) {
 }
 
 // named are the offsets that resolve records below an offset name.
-func (v *life) named(below int64) (named mask) {
-	for _, e := range v.log[:below] {
+func (v *life) named(below int64) mask { return v.namedBetween(0, below) }
+
+// namedBetween are those that resolve records in a stretch of the log name: below a reset checkpoint nothing is read.
+func (v *life) namedBetween(from, below int64) (named mask) {
+	for _, e := range v.log[min(from, below):below] {
 		if e.what == resolveOf {
 			named |= bit(e.of)
 		}
@@ -316,7 +319,7 @@ func (v *life) check() {
 	}
 	pending := v.requests(v.p.position) &^ resolved &^ flying
 	for _, r := range v.p.removed {
-		if !r.stub {
+		if !r.stub && r.key.Due == v.log[r.key.Seq].due { // else it names nothing that is there, which is not known while it may be in the store
 			pending &^= bit(r.key.Seq)
 		}
 	}
@@ -382,7 +385,7 @@ func (v *life) decide() {
 		e, names := &v.log[a.offset], v.namesOf(a.offset)
 		if a.copied != nil {
 			want[a.offset] = "stale"
-			if (there|left)&bit(e.of) != 0 || e.from < v.p.lost.below && v.takenBetween(v.p.start, a.offset)&bit(e.of) == 0 && v.named(v.end())&bit(e.of) == 0 {
+			if (there|left)&bit(e.of) != 0 || e.from < v.p.lost.below && v.takenBetween(v.p.start, a.offset)&bit(e.of) == 0 && v.namedBetween(v.p.start, v.end())&bit(e.of) == 0 {
 				want[a.offset] = "carried"
 			}
 			continue
