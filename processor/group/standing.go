@@ -38,6 +38,13 @@ func (s *Standing) Within(least time.Duration) bool {
 	return s.joined && time.Since(s.since) >= least
 }
 
+// takenSince reports whether the group has taken the member after a time, and may have given it up again.
+func (s *Standing) takenSince(t time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.since.After(t)
+}
+
 // Await notes what a member waits for before it asks; nil: for nothing any more.
 func (s *Standing) Await(what error) {
 	s.mu.Lock()

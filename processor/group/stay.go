@@ -148,9 +148,16 @@ func (s *Stay) hand(h Handover) {
 }
 
 // watch logs the errors of the member's client, which it reports like fetches, until it is closed. What
-// goes on is said once a minute: the client asks for metadata ten times a second while something is wrong.
+// goes on is said once a minute: the client asks for metadata ten times a second while something is wrong, and to be let in every few seconds.
 func (s *Stay) watch() {
 	logged, at := "", time.Time{}
+	news := func(err error) bool {
+		if err.Error() == logged && time.Since(at) < time.Minute && !s.g.standing.takenSince(at) {
+			return false
+		}
+		logged, at = err.Error(), time.Now()
+		return true
+	}
 	for {
 		fs := s.cl.PollFetches(context.Background())
 		if fs.IsClientClosed() {
@@ -158,11 +165,12 @@ func (s *Stay) watch() {
 		}
 		fs.EachError(func(topic string, partition int32, err error) {
 			if why, ok := groupError(err); ok {
-				s.g.cfg.Log.Error("not in the group; trying again", "error", s.g.refusal(why))
+				if why = s.g.refusal(why); news(why) {
+					s.g.cfg.Log.Error("not in the group; trying again", "error", why)
+				}
 				return
 			}
-			if err.Error() != logged || time.Since(at) >= time.Minute {
-				logged, at = err.Error(), time.Now()
+			if news(err) {
 				s.g.cfg.Log.Warn("the client of the group member has met an error; it tries again", "topic", topic, "partition", partition, "error", err)
 			}
 		})

@@ -1,12 +1,17 @@
 package group
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // What a member is told to be reaches its client, and what it is not told does not.
@@ -49,5 +54,53 @@ func TestMemberIsAsConfigured(t *testing.T) {
 			g.Wait()
 			<-s.Left()
 		})
+	}
+}
+
+// lines is a log that is written while it is read.
+type lines struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.Write(b)
+}
+
+func (l *lines) count(of string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.Buffer.String(), of)
+}
+
+// Why the group does not take a member is said once, however often that asks, and once more when it has been in meanwhile.
+func TestRefusalIsToldOnce(t *testing.T) {
+	var log lines
+	s := join(t, func(cfg *Config) {
+		cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+		cfg.Client = append(cfg.Client, kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }))
+	})
+	s.next().Done()
+	s.cluster.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		s.cluster.KeepControl()
+		resp := req.ResponseKind().(*kmsg.JoinGroupResponse)
+		resp.ErrorCode = kerr.GroupAuthorizationFailed.Code
+		return resp, nil, true
+	})
+	s.Rebalance()
+	for times := 1; times <= 2; times++ {
+		for refused := 0; refused < 5; {
+			h := s.next()
+			if h.Lost {
+				refused++
+			}
+			h.Done()
+		}
+		if n := log.count("not in the group"); n != times {
+			t.Errorf("told %d times, want %d", n, times)
+		}
+		s.group.standing.set(true, nil)
 	}
 }
