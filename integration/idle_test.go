@@ -20,7 +20,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	for _, g := range []processor.Guarantee{processor.ExactlyOnce, processor.AtLeastOnce} {
 		t.Run(string(g), func(t *testing.T) {
 			s := newTenant(t, c, setting{targets: 1, seed: newSeed(t)})
-			p := s.start(s.replica(func(c *replicaConfig) { c.Guarantee = g }))
+			p := s.start(s.replica(func(c *replicaConfig) { c.Guarantee, c.Lanes = g, 1 })) // a lane that joins later is a rebalance
 			s.awaitLive(p, 4)
 			before := p.Stats().Rebalances
 			for range 8 {
