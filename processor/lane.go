@@ -95,12 +95,11 @@ func (k *kit) groupConfig() group.Config {
 	for _, r := range k.cfg.Routes {
 		names = append(names, r.Topic)
 	}
-	id := kafka.ClientID(k.reader)
 	return group.Config{
 		Client: k.cfg.Client, Group: k.cfg.Group, Topics: names, Protocol: k.cfg.Protocol, InstanceID: k.cfg.InstanceID, Number: k.n,
-		ClientID: assignor.ClientID(id, k.cfg.Instance, k.n),
+		ClientID: k.clientID(k.reader, k.n),
 		Balancer: func() kgo.GroupBalancer {
-			return assignor.New(assignor.Replica(id, k.cfg.Instance), k.cfg.Standbys, k.holds)
+			return assignor.New(assignor.Replica(kafka.ClientID(k.reader), k.cfg.Instance), k.cfg.Standbys, k.holds)
 		},
 		SessionTimeout: k.cfg.SessionTimeout, HeartbeatInterval: k.cfg.HeartbeatInterval,
 		// A revocation waits for a turn, which TurnTimeout bounds.
@@ -108,4 +107,9 @@ func (k *kit) groupConfig() group.Config {
 		Named:            func(id string) { k.members.Note(k.n, id) },
 		Until:            k.until, Log: k.log,
 	}
+}
+
+// clientID is what a lane goes by in its group; cl is any client of the process.
+func (s *shared) clientID(cl *kgo.Client, lane int) string {
+	return assignor.ClientID(kafka.ClientID(cl), s.cfg.Instance, lane)
 }

@@ -151,7 +151,7 @@ func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGrou
 	left := p.members.Left() // before this process writes who its own are
 	wg.Go(func() {
 		group.TakeOut(ctx, cl, group.Config{
-			Group: p.cfg.Group, Protocol: p.cfg.Protocol, InstanceID: p.cfg.InstanceID, SessionTimeout: p.cfg.SessionTimeout, Log: p.cfg.Logger,
+			Group: p.cfg.Group, Protocol: p.cfg.Protocol, ClientID: p.clientID(cl, 0), InstanceID: p.cfg.InstanceID, SessionTimeout: p.cfg.SessionTimeout, Log: p.cfg.Logger,
 		}, left)
 	})
 	wg.Go(func() { p.members.Run(ctx) })

@@ -16,7 +16,7 @@ import (
 )
 
 // TakeOut takes members out of the group that a process which has ended has left there, so that what they had need not wait until their sessions end. left is the member id of each, by
-// its number; they must not run any more. It tries until their sessions have ended, or ctx.
+// its number; they must not run any more. cfg is what the first member of this process is. It tries until their sessions have ended, or ctx.
 func TakeOut(ctx context.Context, cl *kgo.Client, cfg Config, left map[int]string) {
 	if len(left) == 0 || cfg.InstanceID != "" && cfg.Protocol == Classic { // this process takes the places of such members when it joins
 		return
@@ -29,7 +29,7 @@ func TakeOut(ctx context.Context, cl *kgo.Client, cfg Config, left map[int]strin
 		case err == nil && out > 0:
 			cfg.Log.Info("the process before this one has ended without leaving the group; its members were taken out", "members", out)
 			return
-		case errors.Is(err, errAlone):
+		case errors.Is(err, errNotIn):
 		case err == nil, ctx.Err() != nil:
 			return
 		case !kafka.IsPassing(err):
@@ -45,8 +45,9 @@ func TakeOut(ctx context.Context, cl *kgo.Client, cfg Config, left map[int]strin
 // takeOutPause is the time between two tries.
 const takeOutPause = 20 * time.Millisecond
 
-// errAlone: no other member is in the group yet. One that becomes empty waits for 3 s before it gives anything to the next member (group.initial.rebalance.delay.ms).
-var errAlone = errors.New("group: no other member is in it")
+// errNotIn: this process is not in the group yet, and of other members it does not know whether they run. A group that becomes empty waits for 3 s before it gives anything to the next member
+// (group.initial.rebalance.delay.ms).
+var errNotIn = errors.New("group: this process is not in it yet")
 
 // takeOut tries once, and returns how many were in the group.
 func takeOut(ctx context.Context, cl *kgo.Client, cfg *Config, left map[int]string) (out int, err error) {
@@ -68,10 +69,10 @@ func takeOut(ctx context.Context, cl *kgo.Client, cfg *Config, left map[int]stri
 	}
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = cfg.Group
-	others := false
+	in := false
 	for _, m := range described[cfg.Group].Members {
 		if !isOneOf(left, m.MemberID) {
-			others = true
+			in = in || m.ClientID == cfg.ClientID
 			continue
 		}
 		member := kmsg.NewLeaveGroupRequestMember()
@@ -81,8 +82,8 @@ func takeOut(ctx context.Context, cl *kgo.Client, cfg *Config, left map[int]stri
 	switch {
 	case len(req.Members) == 0:
 		return 0, nil
-	case !others:
-		return 0, errAlone
+	case !in:
+		return 0, errNotIn
 	}
 	resp, err := req.RequestWith(ctx, cl)
 	if err == nil {
