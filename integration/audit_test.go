@@ -32,7 +32,7 @@ func TestAudit(t *testing.T) {
 			k := s.newKiller(2, func(c *replicaConfig) { c.AuditTopic, c.Guarantee = audit, guarantee })
 			a := s.newAsker()
 			stop := a.keepAsking(400)
-			for k.kills < 3 || once && k.open == 0 && k.kills < mostKills {
+			for k.kills < 3 || (once && k.open == 0 || s.watch.Counts().Requested < 1500) && k.kills < mostKills {
 				k.strike()
 			}
 			stop()
