@@ -22,8 +22,14 @@ type dirLock struct {
 	file  os.FileInfo  // the lock's file; nil: it is not on a disk
 }
 
-// take makes the directory when it is not there, for this user alone since payloads lie in it, and locks it. A lock from before is given back.
+// take makes the directory when it is not there, for this user alone since payloads lie in it, and locks it. A lock from before is kept while the directory
+// is the one that was locked: who gets it meanwhile would take this process for ended. Else it is given back.
 func (l *dirLock) take() error {
+	if l.lock != nil && l.file != nil {
+		if err := l.held(); !errors.Is(err, ErrTakenAway) {
+			return err
+		}
+	}
 	if err := l.release(); err != nil {
 		return err
 	}

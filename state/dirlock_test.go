@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -125,4 +126,22 @@ func TestNoLocksIsNotInUse(t *testing.T) {
 	if _, err := Open(Options{Dir: "store", FS: unlockable{vfs.NewMem()}}); errors.Is(err, ErrLocked) || !errors.Is(err, syscall.ENOLCK) {
 		t.Errorf("opening says %v", err)
 	}
+}
+
+// A lock is kept when it is taken once more: at no time another process can have the directory, and take this one for ended. That of a directory that was
+// taken away is another one.
+func TestLockIsKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	l := dirLock{files: vfs.Default, dir: dir}
+	must(t, l.take())
+	first, tenure := l.lock, l.tenure()
+	must(t, l.take())
+	if l.lock != first || l.tenure() != tenure || tenure == "" && runtime.GOOS == "linux" {
+		t.Errorf("it was let go; it is %q, and was %q", l.tenure(), tenure)
+	}
+	must(t, errors.Join(os.RemoveAll(dir), l.take()))
+	if l.lock == first {
+		t.Error("the lock is that of a directory that is gone")
+	}
+	must(t, l.release())
 }

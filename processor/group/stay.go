@@ -45,12 +45,8 @@ func (h Handover) Done() { close(h.done) }
 // Join begins a stay.
 func (g *Group) Join() (*Stay, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Stay{g: g, cancel: cancel, ended: make(chan struct{}), left: make(chan struct{})}
+	s := &Stay{g: g, cancel: cancel, ended: make(chan struct{}), left: make(chan struct{}), instance: instanceOf(&g.cfg, g.cfg.Number)}
 	g.standing.set(false, nil)
-	if g.cfg.InstanceID != "" {
-		id := instanceOf(&g.cfg, g.cfg.Number)
-		s.instance = &id
-	}
 	cl, err := kgo.NewClient(append(s.options(), kgo.WithContext(ctx))...)
 	if err != nil {
 		cancel()
@@ -62,16 +58,13 @@ func (g *Group) Join() (*Stay, error) {
 	return s, nil
 }
 
-// instanceOf is the instance id of a static member.
-func instanceOf(cfg *Config, number int) string {
-	return fmt.Sprintf("%s-%d", cfg.InstanceID, number)
+// instanceOf is the instance id of a static member; nil: it is not one.
+func instanceOf(cfg *Config, number int) *string {
+	if cfg.InstanceID == "" {
+		return nil
+	}
+	return kmsg.StringPtr(fmt.Sprintf("%s-%d", cfg.InstanceID, number))
 }
-
-// Epochs with which a member ends its heartbeats (KIP-848).
-const (
-	leavesForGood   = -1
-	leavesForAWhile = -2 // a static one
-)
 
 // options are those of a member's client.
 func (s *Stay) options() []kgo.Opt {
@@ -239,15 +232,24 @@ func (s *Stay) Left() <-chan struct{} { return s.left }
 func (s *Stay) stepOut() {
 	id, _ := s.cl.GroupMetadata()
 	s.cl.LeaveGroup() // ends its heartbeats
-	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
-	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = s.g.cfg.Group, id, s.instance, leavesForAWhile
 	ctx, cancel := context.WithTimeout(s.g.cfg.Until, kafka.RequestTimeout)
 	defer cancel()
-	resp, err := req.RequestWith(ctx, s.cl)
-	if err == nil {
-		err = kerr.ErrorForCode(resp.ErrorCode)
-	}
-	if err != nil && !errors.Is(err, kerr.UnknownMemberID) {
+	if err := endHeartbeats(ctx, s.cl, s.g.cfg.Group, id, s.instance); err != nil && !errors.Is(err, kerr.UnknownMemberID) {
 		s.g.cfg.Log.Warn("the group was not told that this static member stops; its place is kept until its session ends", "error", err)
 	}
+}
+
+// endHeartbeats says of a member of the consumer protocol that it has left for good (epoch -1, KIP-848) or, if it is a static one, for a while (-2), so that the
+// next one of that instance id gets its place.
+func endHeartbeats(ctx context.Context, cl *kgo.Client, group, id string, instance *string) error {
+	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = group, id, instance, -1
+	if instance != nil {
+		req.MemberEpoch = -2
+	}
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.ErrorCode)
 }

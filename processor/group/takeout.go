@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -53,9 +55,13 @@ var errNotIn = errors.New("group: this process is not in it yet")
 func takeOut(ctx context.Context, cl *kgo.Client, cfg *Config, left map[int]string) (out int, err error) {
 	if cfg.Protocol == Consumer {
 		for number, id := range left {
-			n, err := endHeartbeats(ctx, cl, cfg, number, id)
-			if out += n; err != nil {
+			err := endHeartbeats(ctx, cl, cfg.Group, id, instanceOf(cfg, number))
+			switch {
+			case kafka.IsAny(err, kerr.UnknownMemberID, kerr.GroupIDNotFound, kerr.FencedInstanceID): // it is out
+			case err != nil:
 				return out, err
+			default:
+				out++
 			}
 		}
 		return out, nil
@@ -69,9 +75,9 @@ func takeOut(ctx context.Context, cl *kgo.Client, cfg *Config, left map[int]stri
 	}
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = cfg.Group
-	in := false
+	in, ended := false, slices.Collect(maps.Values(left))
 	for _, m := range described[cfg.Group].Members {
-		if !isOneOf(left, m.MemberID) {
+		if !slices.Contains(ended, m.MemberID) {
 			in = in || m.ClientID == cfg.ClientID
 			continue
 		}
@@ -98,34 +104,4 @@ func takeOut(ctx context.Context, cl *kgo.Client, cfg *Config, left map[int]stri
 		}
 	}
 	return len(req.Members), nil
-}
-
-func isOneOf(left map[int]string, id string) bool {
-	for _, of := range left {
-		if of == id {
-			return true
-		}
-	}
-	return false
-}
-
-// endHeartbeats says for a member of the consumer protocol that it leaves, for good (epoch -1, KIP-848), or, if it is a static one, for a while, so that this
-// process gets its place.
-func endHeartbeats(ctx context.Context, cl *kgo.Client, cfg *Config, number int, id string) (out int, err error) {
-	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
-	req.Group, req.MemberID, req.MemberEpoch = cfg.Group, id, leavesForGood
-	if cfg.InstanceID != "" {
-		req.InstanceID, req.MemberEpoch = kmsg.StringPtr(instanceOf(cfg, number)), leavesForAWhile
-	}
-	resp, err := req.RequestWith(ctx, cl)
-	if err == nil {
-		err = kerr.ErrorForCode(resp.ErrorCode)
-	}
-	switch {
-	case kafka.IsAny(err, kerr.UnknownMemberID, kerr.GroupIDNotFound, kerr.FencedInstanceID): // it is out
-		return 0, nil
-	case err != nil:
-		return 0, err
-	}
-	return 1, nil
 }

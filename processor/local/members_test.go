@@ -1,14 +1,12 @@
 package local
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/duewheel/duewheel/state"
 )
@@ -35,24 +33,14 @@ func TestMembersOfTheProcessBefore(t *testing.T) {
 	first := open(dir)
 	left(first, "g", nil)
 	m := NewMembers(first, "g")
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		m.Run(ctx)
-	}()
 	m.Note(0, "a")
 	m.Note(1, "b")
 	m.Note(0, "c")
 	want := map[int]string{0: "c", 1: "b"}
-	for end := time.Now().Add(20 * time.Second); !maps.Equal(m.Left(), want); {
-		if time.Now().After(end) {
-			t.Fatalf("noted are %v", m.Left())
-		}
-		time.Sleep(time.Millisecond)
+	if err := m.write(); err != nil {
+		t.Fatal(err)
 	}
-	cancel()
-	<-done
+	left(first, "g", want)
 
 	copied := filepath.Join(t.TempDir(), "copy")
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
