@@ -64,6 +64,8 @@ var (
 	descClockWrong   = desc("clock_wrong", "1 while our clock is further off the brokers' than max_clock_skew, and theirs counts.")
 	descClockAlone   = desc("clock_unchecked", "1 while brokers do not say what time it is.")
 	descBrokerClock  = desc("broker_clock_skew_seconds", "A broker's clock minus the broker's that counts.", "broker")
+	descPeersHeard   = desc("peers_heard", "Other replicas that tell this one that they are there, a few at most; one that ends is then taken out of the group at once.")
+	descPeersOut     = desc("peers_taken_out_total", "Replicas that were taken out of the group because they had ended without leaving it.")
 	descLanes        = desc("lanes", "Group members in this process.")
 	descOutside      = desc("lanes_outside_group", "Lanes that do not get into the group, or are not taken as members; /readyz says why.")
 	descAssigned     = desc("assigned_partitions", "Partitions assigned to this process.")
@@ -115,7 +117,7 @@ func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help,
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descAccepted, descDelivered, descLate, descOnArrival, descRequested, descLosing, descTrimmed, descUntrimmed, descCarried, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descCancels, descAudited, descRetried,
-		descTurns, descCheckpoints, descTurnTime, descWork, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
+		descTurns, descCheckpoints, descTurnTime, descWork, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descPeersHeard, descPeersOut, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
 		descPending, descPendingBytes, descNear, descRemembered, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore, descCaughtUp, descCatchUpLeft,
 		descOffset, descLowWater, descWatermark, descAge, descBehind, descCarryBehind, descPosition, descLogStart, descLogEnd, descUnstable, descOpen,
@@ -168,6 +170,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for _, b := range s.BrokerClocks {
 		m.gauge(descBrokerClock, b.Skew.Seconds(), strconv.Itoa(int(b.Broker)))
 	}
+	m.gauge(descPeersHeard, float64(s.PeersHeard))
+	m.counter(descPeersOut, float64(s.PeersTakenOut))
 	m.gauge(descLanes, float64(s.Lanes))
 	m.gauge(descOutside, float64(len(s.Outside)))
 	m.gauge(descAssigned, float64(len(s.Partitions)))

@@ -25,6 +25,7 @@ type Source interface {
 type Options struct {
 	Source   Source
 	Gatherer prometheus.Gatherer
+	Presence http.Handler // what other replicas ask for; nil: nothing
 	// Stopping is closed when the process begins to stop: from then on it is not ready. It may be nil.
 	Stopping <-chan struct{}
 }
@@ -40,6 +41,9 @@ func NewHandler(o Options) http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "duewheel: /metrics /livez /readyz /healthz")
 	})
+	if o.Presence != nil {
+		mux.Handle("GET "+processor.PresencePath, o.Presence)
+	}
 	return mux
 }
 

@@ -184,3 +184,19 @@ func TestServeReportsABrokenListener(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 }
+
+// What other replicas ask for is there if there is something.
+func TestPresence(t *testing.T) {
+	for _, presence := range []http.Handler{nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })} {
+		want := http.StatusNotFound
+		if presence != nil {
+			want = http.StatusTeapot
+		}
+		w := httptest.NewRecorder()
+		NewHandler(Options{Source: &fake{}, Gatherer: prometheus.NewRegistry(), Presence: presence}).
+			ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, processor.PresencePath, nil))
+		if w.Code != want {
+			t.Errorf("it answers %d, want %d", w.Code, want)
+		}
+	}
+}

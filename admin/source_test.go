@@ -41,7 +41,7 @@ func distinct() processor.Stats {
 		TransactionTime: counts(703, 704), Work: map[string]histogram.Snapshot{"spill": counts(705, 706)},
 		Rebalances: 801, Takeovers: 802, Retried: 803, ReadAgain: 804, ClockSteps: 805,
 		ClockSkew: 806 * time.Second, BrokerClocks: []processor.BrokerClock{{Broker: 7, Skew: 807 * time.Second}},
-		NearBytes: 808, StoreBytes: 809, StoreTrouble: "why", ClockTrouble: "why", ClockUnknown: "why",
+		NearBytes: 808, StoreBytes: 809, PeersHeard: 810, PeersTakenOut: 811, StoreTrouble: "why", ClockTrouble: "why", ClockUnknown: "why",
 	}
 }
 
@@ -84,6 +84,8 @@ partition_stopped{partition="1",topic="t"} 0
 partitions_read_again_total 804
 pending_bytes{partition="1",topic="t"} 211
 pending_records{partition="1",topic="t"} 210
+peers_heard 810
+peers_taken_out_total 811
 position{partition="1",topic="t"} 204
 rebalances_total 801
 records_accepted_total{topic="t"} 401

@@ -77,7 +77,7 @@ func (s *stage) fleet(lanes, standbys int) *fleet {
 func (f *fleet) start(dir string) (*replica, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	o := child.Order{CountEvery: f.every, Level: slog.LevelWarn, Config: processor.Config{
+	o := child.Order{CountEvery: f.every, Level: slog.LevelWarn, Presence: "127.0.0.1:0", Config: processor.Config{
 		Group: f.s.group, Instance: fmt.Sprintf("%s-%d", f.s.r.id[len(namePrefix):], len(f.replicas)), StateDir: dir,
 		Lanes: f.lanes, Standbys: f.standbys, SessionTimeout: f.s.r.o.session, MemoryBudget: f.s.r.o.MemoryBudget,
 	}}

@@ -33,10 +33,11 @@ const asReplica = "DUEWHEEL_TEST_REPLICA"
 type replicaConfig struct {
 	processor.Config
 	reach
-	Env  []string                             // besides that of the test; of child processes
-	Dial dialer                               // defaults to the operating system's, or to the proxy's; of processors in this process
-	As   []kgo.Opt                            // connects as a user; of processors in this process
-	Hear func(name string, e processor.Event) // gets what the replica tells, besides the tenant
+	Env      []string                             // besides that of the test; of child processes
+	Presence string                               // where it listens for other replicas (host:port); empty: nowhere; of child processes
+	Dial     dialer                               // defaults to the operating system's, or to the proxy's; of processors in this process
+	As       []kgo.Opt                            // connects as a user; of processors in this process
+	Hear     func(name string, e processor.Event) // gets what the replica tells, besides the tenant
 }
 
 // reach is how a replica gets to the brokers, at what time by its own clock, and with what disk. It travels as JSON.
@@ -45,6 +46,7 @@ type reach struct {
 	Ahead   time.Duration     // by how much its clock is wrong
 	Via     map[string]string // where a proxy listens, by the broker's address; none: there is no proxy
 	Full    bool              // the disk of its state directory has no room left; of child processes
+	From    string            // the address of this host that it connects to brokers from; empty: any
 }
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -73,6 +75,9 @@ func (r *reach) complete(c *processor.Config, dial dialer) {
 	c.Client = []kgo.Opt{kgo.SeedBrokers(r.Brokers...)}
 	if r.Via != nil {
 		c.Client = append(c.Client, kgo.Dialer(proxy.Dialer(r.Via)))
+	}
+	if r.From != "" {
+		dial = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(r.From)}}).DialContext
 	}
 	if dial != nil {
 		c.Client = append(c.Client, kgo.Dialer(dial))
@@ -142,7 +147,7 @@ func (s *tenant) spawn(c replicaConfig) *child.Process {
 	cmd.Env = append(append(os.Environ(), asReplica+"=1"), c.Env...)
 	cmd.Stderr = s.log
 	hear := s.events.of(c)
-	p, err := child.Start(cmd, child.Order{Config: c.Config, Reach: way}, func(_ *child.Process, m child.Message) {
+	p, err := child.Start(cmd, child.Order{Config: c.Config, Reach: way, Presence: c.Presence}, func(_ *child.Process, m child.Message) {
 		if m.Event != nil {
 			hear(*m.Event)
 		}

@@ -32,6 +32,7 @@ type shared struct {
 	store    *local.Store
 	members  *local.Members
 	standbys *standby.Set // nil: none are kept
+	presence *presence    // nil: sessions alone tell which replicas have ended
 	assigned picture.Set
 	epochs   kafka.Epochs    // a lane tells it, before it joins the group
 	uneven   wait.Wake       // asked by the standbys for a rebalance

@@ -131,6 +131,7 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	ended := make(chan error, 1)
 	go func() { // beside the watchdog, since any of it may hang
 		err := lanes.Wait()
+		p.presence.end()
 		stopWatching()
 		watch.Wait()
 		cl.Close()
@@ -149,11 +150,8 @@ func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGrou
 	})
 	wg.Go(func() { p.entrance.Run(ctx, cl) })
 	left := p.members.Left() // before this process writes who its own are
-	wg.Go(func() {
-		group.TakeOut(ctx, cl, group.Config{
-			Group: p.cfg.Group, Protocol: p.cfg.Protocol, ClientID: p.clientID(cl, 0), InstanceID: p.cfg.InstanceID, SessionTimeout: p.cfg.SessionTimeout, Log: p.cfg.Logger,
-		}, left)
-	})
+	wg.Go(func() { group.TakeOut(ctx, cl, p.takeOutConfig(cl), left) })
+	wg.Go(func() { p.watchPeers(ctx, cl) })
 	wg.Go(func() { p.members.Run(ctx) })
 	wg.Go(func() { p.hearing.Run(ctx) })
 	wg.Go(func() { retention.NewKeeping(env).Run(ctx, cl) })

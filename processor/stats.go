@@ -39,6 +39,8 @@ type Stats struct {
 	Work            map[string]histogram.Snapshot // for how long a lane was kept by one piece of it, by kind: accept, spill, load, live, turn, tidy, move
 	Rebalances      int64
 	Takeovers       int64         // partitions taken over from standbys of this process
+	PeersHeard      int64         // other replicas that tell this one that they are there
+	PeersTakenOut   int64         // replicas that were taken out of the group because they had ended
 	Retried         int64         // records appended again, to be retried, because their target was in trouble
 	StoreTrouble    string        // why there is no local store, and what to do; empty while there is
 	ReadAgain       int64         // how often a partition was read again because there is none
@@ -110,6 +112,7 @@ func (p *Processor) Stats() Stats {
 	if store := p.store.Opened(); store != nil {
 		s.StoreBytes, _ = store.DiskBytes() // 0 while it does not work
 	}
+	s.PeersHeard, s.PeersTakenOut = p.presence.counts()
 	s.Partitions, s.Outside, s.Standbys = p.pictures(), p.outside(), p.standbys.Pictures()
 	for _, name := range slices.Sorted(maps.Keys(p.counters.topics)) {
 		c := p.counters.topics[name]

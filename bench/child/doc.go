@@ -25,6 +25,7 @@ type Order struct {
 	Reach      json.RawMessage `json:",omitempty"` // for the main of the child, which knows what to make of it
 	Level      slog.Level      // of its log
 	CountEvery time.Duration   // 0: it tells no counts
+	Presence   string          // where it listens for other replicas (host:port); empty: nowhere
 
 	// What the main of the child adds, and does not travel.
 	Admin  string                                            `json:"-"` // where its admin port is, which it tells

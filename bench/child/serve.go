@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -47,6 +49,17 @@ func Serve(ctx context.Context, in io.Reader, out, log io.Writer, complete func(
 	}
 	if o.Admin != "" {
 		s.tell(Message{Admin: o.Admin})
+	}
+	if o.Presence != "" {
+		listener, err := net.Listen("tcp", o.Presence)
+		if err != nil {
+			return err
+		}
+		mux := http.NewServeMux()
+		mux.Handle("GET "+processor.PresencePath, p.Presence(listener.Addr().String()))
+		server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+		defer server.Close()
+		go func() { _ = server.Serve(listener) }() // until it is closed
 	}
 	if o.Beside != nil {
 		var beside sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/duewheel/duewheel/processor/setting"
@@ -101,4 +102,26 @@ func (l *listenAddress) Parse(v any) error {
 func isReachable(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return ok && !tcp.IP.IsLoopback()
+}
+
+// presenceAddress is where other replicas reach what listens at addr. What listens on every interface is reached by that which leads to the brokers.
+func presenceAddress(addr net.Addr, to brokers) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return addr.String()
+	}
+	dialer := net.Dialer{Timeout: time.Second}
+	for _, broker := range to {
+		if _, _, err := net.SplitHostPort(broker); err != nil {
+			broker = net.JoinHostPort(broker, "9092")
+		}
+		conn, err := dialer.Dial("udp", broker) // sends nothing
+		if err != nil {
+			continue
+		}
+		own := conn.LocalAddr().(*net.UDPAddr)
+		conn.Close()
+		return net.JoinHostPort(own.IP.String(), strconv.Itoa(tcp.Port))
+	}
+	return ""
 }

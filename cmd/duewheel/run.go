@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -104,7 +105,11 @@ func startProcessor(ctx context.Context, s settings, loadErr error, logger *slog
 	tidying, stopTidying := context.WithCancel(ctx)
 	defer stopTidying()
 	go tidyStateDir(tidying, above, dir, logger) // not waited for: a disk that hangs must not keep the process from its end
-	err = serveAndRun(ctx, p, listener, registry, func(ctx context.Context) { warnOfTopics(ctx, s, opts, logger) })
+	var presence http.Handler
+	if listener != nil {
+		presence = p.Presence(presenceAddress(listener.Addr(), s.Brokers))
+	}
+	err = serveAndRun(ctx, p, listener, admin.Options{Source: p, Gatherer: registry, Presence: presence, Stopping: ctx.Done()}, func(ctx context.Context) { warnOfTopics(ctx, s, opts, logger) })
 	sayStopped(ctx, logger, err)
 	return true, err
 }
@@ -134,8 +139,8 @@ func listenAdmin(address string, logger *slog.Logger) (net.Listener, error) {
 
 // serveAndRun keeps the admin port open as long as the processor runs, so that a probe sees it stop.
 // l is nil where there is none.
-func serveAndRun(ctx context.Context, p *processor.Processor, l net.Listener, r *prometheus.Registry, beside func(context.Context)) error {
-	handler := admin.NewHandler(admin.Options{Source: p, Gatherer: r, Stopping: ctx.Done()})
+func serveAndRun(ctx context.Context, p *processor.Processor, l net.Listener, o admin.Options, beside func(context.Context)) error {
+	handler := admin.NewHandler(o)
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	running, stopRunning := context.WithCancel(ctx)
 	defer stopRunning()

@@ -19,9 +19,10 @@ import (
 
 // View is which replica owns which partition, as the group's coordinator tells it.
 type View struct {
-	Replicas []string // in order
-	Owners   map[kafka.TopicPartition]string
-	Members  map[string]int // by client id: how many partitions it has
+	Replicas  []string // in order
+	Owners    map[kafka.TopicPartition]string
+	Members   map[string]int    // by client id: how many partitions it has
+	Addresses map[string]string // by replica: where it says that its presence is (host:port), or in the consumer protocol, where members say nothing, only its host
 }
 
 // Uneven reports whether a member of a replica has so much less than another one that a rebalance
@@ -32,7 +33,7 @@ func (v *View) Uneven(replica string) bool {
 		most = max(most, n)
 	}
 	for id, n := range v.Members {
-		if replicaOf(id) == replica && n+2 <= most {
+		if ReplicaOf(id) == replica && n+2 <= most {
 			return true
 		}
 	}
@@ -105,8 +106,8 @@ func ClientID(base, instance string, lane int) string {
 // Replica is what all lanes of one process have in common of that.
 func Replica(base, instance string) string { return base + "-" + instance }
 
-// replicaOf is the replica of a member: its client id less the lane.
-func replicaOf(clientID string) string {
+// ReplicaOf is the replica of a member: its client id less the lane.
+func ReplicaOf(clientID string) string {
 	if i := strings.LastIndexByte(clientID, '-'); i > 0 {
 		return clientID[:i]
 	}
@@ -130,11 +131,14 @@ func Describe(ctx context.Context, cl *kgo.Client, group string, consumer bool) 
 	if !stable {
 		return nil, nil
 	}
-	v := &View{Owners: map[kafka.TopicPartition]string{}, Members: map[string]int{}}
+	v := &View{Owners: map[kafka.TopicPartition]string{}, Members: map[string]int{}, Addresses: map[string]string{}}
 	for _, m := range members {
 		v.Members[m.clientID] += len(m.owns)
-		replica := replicaOf(m.clientID)
+		replica := ReplicaOf(m.clientID)
 		v.Replicas = append(v.Replicas, replica)
+		if m.address != "" {
+			v.Addresses[replica] = m.address
+		}
 		for _, tp := range m.owns {
 			v.Owners[tp] = replica
 		}
@@ -146,6 +150,7 @@ func Describe(ctx context.Context, cl *kgo.Client, group string, consumer bool) 
 
 type groupMember struct {
 	clientID string
+	address  string
 	owns     []kafka.TopicPartition
 }
 
@@ -157,6 +162,9 @@ func describeClassic(ctx context.Context, adm *kadm.Client, group string) (membe
 	g := described[group]
 	for _, m := range g.Members {
 		gm := groupMember{clientID: m.ClientID}
+		if c, ok := m.Join.AsConsumer(); ok {
+			gm.address = parseWarmth(m.MemberID, c.UserData).Address
+		}
 		if c, ok := m.Assigned.AsConsumer(); ok {
 			for _, t := range c.Topics {
 				for _, p := range t.Partitions {
@@ -176,7 +184,7 @@ func describeConsumer(ctx context.Context, adm *kadm.Client, group string) (memb
 	}
 	g := described[group]
 	for _, m := range g.Members {
-		gm := groupMember{clientID: m.ClientID}
+		gm := groupMember{clientID: m.ClientID, address: strings.TrimPrefix(m.ClientHost, "/")}
 		for topic, ps := range m.Assignment {
 			for p := range ps {
 				gm.owns = append(gm.owns, kafka.TopicPartition{Topic: topic, Partition: p})

@@ -136,7 +136,7 @@ func TestReplicaOf(t *testing.T) {
 	for _, instance := range []string{"a", "pod-3", "x-0-1"} {
 		var got []string
 		for lane := range 12 {
-			got = append(got, replicaOf(ClientID("duewheel", instance, lane)))
+			got = append(got, ReplicaOf(ClientID("duewheel", instance, lane)))
 		}
 		if got = slices.Compact(got); len(got) != 1 || got[0] != Replica("duewheel", instance) {
 			t.Errorf("instance %s: %v", instance, got)

@@ -22,6 +22,7 @@ import (
 type Assignor struct {
 	kgo.GroupBalancer // cooperative-sticky
 	replica           string
+	address           string
 	standbys          int
 	holds             func() map[Stored]int64 // up to which offset the store knows partitions
 
@@ -43,9 +44,9 @@ type Stored struct {
 	ID kafka.TopicID
 }
 
-// New makes the assignor of one member. holds may be called from any goroutine, at each join.
-func New(replica string, standbys int, holds func() map[Stored]int64) *Assignor {
-	return &Assignor{GroupBalancer: kgo.CooperativeStickyBalancer(), replica: replica, standbys: standbys, holds: holds, counts: map[string]count{}}
+// New makes the assignor of one member. address is where other replicas find the presence of this one; empty: nowhere. holds may be called from any goroutine, at each join.
+func New(replica, address string, standbys int, holds func() map[Stored]int64) *Assignor {
+	return &Assignor{GroupBalancer: kgo.CooperativeStickyBalancer(), replica: replica, address: address, standbys: standbys, holds: holds, counts: map[string]count{}}
 }
 
 // ProtocolName is a name of our own, so that brokers let nobody else into the group, who would get partitions and do nothing with what is due, or commit
@@ -55,6 +56,7 @@ func (b *Assignor) ProtocolName() string { return "duewheel" }
 // warmth is what a member says of its replica.
 type warmth struct {
 	Replica  string                     `json:"replica"`
+	Address  string                     `json:"address,omitempty"`
 	Standbys int                        `json:"standbys,omitempty"`
 	Holds    map[string]map[int32]int64 `json:"holds"` // by topic and id, and partition
 	GaveUp   map[string][]int32         `json:"gave_up,omitempty"`
@@ -74,7 +76,7 @@ func (b *Assignor) JoinGroupMetadata(interests []string, current map[string][]in
 	if err := meta.ReadFrom(plain); err != nil {
 		return plain
 	}
-	w := warmth{Replica: b.replica, Standbys: b.standbys, Holds: map[string]map[int32]int64{}, GaveUp: b.gaveUp(current)}
+	w := warmth{Replica: b.replica, Address: b.address, Standbys: b.standbys, Holds: map[string]map[int32]int64{}, GaveUp: b.gaveUp(current)}
 	for h, position := range b.holds() {
 		topic := fmt.Sprintf("%s/%x", h.TP.Topic, h.ID)
 		if w.Holds[topic] == nil {

@@ -23,24 +23,59 @@ func TakeOut(ctx context.Context, cl *kgo.Client, cfg Config, left map[int]strin
 	if len(left) == 0 || cfg.InstanceID != "" && cfg.Protocol == Classic { // this process takes the places of such members when it joins
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, cfg.SessionTimeout)
+	out, err := insist(ctx, &cfg, func(ctx context.Context) (int, error) {
+		if cfg.Protocol == Consumer {
+			return end(ctx, cl, &cfg, left)
+		}
+		ids := slices.Collect(maps.Values(left))
+		return remove(ctx, cl, &cfg, func(m kadm.DescribedGroupMember) bool { return slices.Contains(ids, m.MemberID) })
+	})
+	switch {
+	case err != nil && ctx.Err() == nil:
+		cfg.Log.Info("the members of the process before this one cannot be taken out of the group; their sessions have to end first", "error", err)
+	case out > 0:
+		cfg.Log.Info("the process before this one has ended without leaving the group; its members were taken out", "members", out)
+	}
+}
+
+// TakeOutReplica takes the members of another process out of the group, which must have ended or be kept from writing by who gets what it had. of reports whether a member with a
+// client id is one of them. It tries until their sessions have ended, or ctx, and returns how many there were. Static members are not for it: their places are kept for them.
+func TakeOutReplica(ctx context.Context, cl *kgo.Client, cfg Config, of func(clientID string) bool) (out int, err error) {
+	return insist(ctx, &cfg, func(ctx context.Context) (int, error) {
+		if cfg.Protocol == Classic {
+			return remove(ctx, cl, &cfg, func(m kadm.DescribedGroupMember) bool { return of(m.ClientID) })
+		}
+		described, err := kadm.NewClient(cl).DescribeConsumerGroups(ctx, cfg.Group)
+		if err == nil {
+			err = described[cfg.Group].Err
+		}
+		left := map[int]string{}
+		for i, m := range described[cfg.Group].Members {
+			if of(m.ClientID) {
+				left[i] = m.MemberID
+			}
+		}
+		if err != nil {
+			return 0, err
+		}
+		return end(ctx, cl, &cfg, left)
+	})
+}
+
+// insist tries until it succeeds, is refused for good, or the session of the members has ended: then there is none left.
+func insist(ctx context.Context, cfg *Config, try func(context.Context) (int, error)) (out int, err error) {
+	trying, cancel := context.WithTimeout(ctx, cfg.SessionTimeout)
 	defer cancel()
 	for {
-		out, err := takeOut(ctx, cl, &cfg, left)
-		switch {
-		case err == nil && out > 0:
-			cfg.Log.Info("the process before this one has ended without leaving the group; its members were taken out", "members", out)
-			return
-		case errors.Is(err, errNotIn):
-		case err == nil, ctx.Err() != nil:
-			return
-		case !kafka.IsPassing(err):
-			cfg.Log.Info("the members of the process before this one cannot be taken out of the group; their sessions have to end first", "error", err)
-			return
+		n, err := try(trying)
+		out += n
+		if trying.Err() != nil {
+			return out, ctx.Err()
 		}
-		if !wait.For(ctx, takeOutPause) {
-			return
+		if err == nil || !errors.Is(err, errNotIn) && !kafka.IsPassing(err) {
+			return out, err
 		}
+		wait.For(trying, takeOutPause)
 	}
 }
 
@@ -51,21 +86,23 @@ const takeOutPause = 20 * time.Millisecond
 // (group.initial.rebalance.delay.ms).
 var errNotIn = errors.New("group: this process is not in it yet")
 
-// takeOut tries once, and returns how many were in the group.
-func takeOut(ctx context.Context, cl *kgo.Client, cfg *Config, left map[int]string) (out int, err error) {
-	if cfg.Protocol == Consumer {
-		for number, id := range left {
-			err := endHeartbeats(ctx, cl, cfg.Group, id, instanceOf(cfg, number))
-			switch {
-			case kafka.IsAny(err, kerr.UnknownMemberID, kerr.GroupIDNotFound, kerr.FencedInstanceID): // it is out
-			case err != nil:
-				return out, err
-			default:
-				out++
-			}
+// end takes members out of a group of the consumer protocol, by their numbers, and returns how many were there.
+func end(ctx context.Context, cl *kgo.Client, cfg *Config, left map[int]string) (out int, err error) {
+	for number, id := range left {
+		err := endHeartbeats(ctx, cl, cfg.Group, id, instanceOf(cfg, number))
+		switch {
+		case kafka.IsAny(err, kerr.UnknownMemberID, kerr.GroupIDNotFound, kerr.FencedInstanceID): // it is out
+		case err != nil:
+			return out, err
+		default:
+			out++
 		}
-		return out, nil
 	}
+	return out, nil
+}
+
+// remove takes members out of a group of the classic protocol, and returns how many were there.
+func remove(ctx context.Context, cl *kgo.Client, cfg *Config, gone func(kadm.DescribedGroupMember) bool) (out int, err error) {
 	described, err := kadm.NewClient(cl).DescribeGroups(ctx, cfg.Group)
 	if err == nil {
 		err = described.Error()
@@ -75,9 +112,9 @@ func takeOut(ctx context.Context, cl *kgo.Client, cfg *Config, left map[int]stri
 	}
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = cfg.Group
-	in, ended := false, slices.Collect(maps.Values(left))
+	in := false
 	for _, m := range described[cfg.Group].Members {
-		if !slices.Contains(ended, m.MemberID) {
+		if !gone(m) {
 			in = in || m.ClientID == cfg.ClientID
 			continue
 		}
@@ -99,9 +136,13 @@ func takeOut(ctx context.Context, cl *kgo.Client, cfg *Config, left map[int]stri
 		return 0, err
 	}
 	for _, m := range resp.Members {
-		if err := kerr.ErrorForCode(m.ErrorCode); err != nil && !errors.Is(err, kerr.UnknownMemberID) {
-			return 0, fmt.Errorf("member %s: %w", m.MemberID, err)
+		err := kerr.ErrorForCode(m.ErrorCode)
+		switch {
+		case err == nil:
+			out++
+		case !errors.Is(err, kerr.UnknownMemberID):
+			return out, fmt.Errorf("member %s: %w", m.MemberID, err)
 		}
 	}
-	return len(req.Members), nil
+	return out, nil
 }

@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -206,5 +207,65 @@ func TestTakeOutFreesThePlaceOfAStaticMember(t *testing.T) {
 	s.takeOut(t.Context(), map[int]string{0: id})
 	if r := said.Load(); r == nil || r.MemberID != id || r.MemberEpoch != -2 || r.InstanceID == nil || *r.InstanceID != "eu-0" {
 		t.Errorf("said is %+v", r)
+	}
+}
+
+// The members of another replica are taken out by their client ids, by either protocol; others stay, and those of a group that has none of it.
+func TestTakeOutReplica(t *testing.T) {
+	for _, protocol := range []Protocol{Classic, Consumer} {
+		t.Run(string(protocol), func(t *testing.T) {
+			gone := join(t, func(cfg *Config) { cfg.Protocol, cfg.ClientID = protocol, "gone-0" })
+			gone.next().Done()
+			gone.silent()
+			cl, err := kgo.NewClient(kgo.SeedBrokers(gone.cluster.ListenAddrs()...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cl.Close()
+			cfg := gone.group.cfg
+			cfg.ClientID = "here-0"
+			of := func(clientID string) bool { return clientID == "gone-0" }
+			if protocol == Classic {
+				short := cfg
+				short.SessionTimeout = 100 * time.Millisecond
+				if n, err := TakeOutReplica(t.Context(), cl, short, of); n != 0 || err != nil || !gone.isIn() {
+					t.Errorf("%d were taken out by one that is not in the group itself: %v", n, err)
+				}
+				here, err := kgo.NewClient(kgo.SeedBrokers(gone.cluster.ListenAddrs()...), kgo.ConsumerGroup("g"), kgo.ConsumeTopics(testTopic), kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.ClientID("here-0"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer here.Close()
+			}
+			for _, want := range []int{1, 0} {
+				if n, err := TakeOutReplica(t.Context(), cl, cfg, of); n != want || err != nil {
+					t.Errorf("%d members were taken out, want %d: %v", n, want, err)
+				}
+			}
+			if gone.isIn() {
+				t.Error("it is in the group")
+			}
+		})
+	}
+}
+
+// What brokers refuse for good is an error, and not asked for again.
+func TestTakeOutReplicaIsRefused(t *testing.T) {
+	s := join(t, nil)
+	s.next().Done()
+	s.cluster.ControlKey(int16(kmsg.DescribeGroups), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
+		g := kmsg.NewDescribeGroupsResponseGroup()
+		g.Group, g.ErrorCode = "g", kerr.GroupAuthorizationFailed.Code
+		resp.Groups = append(resp.Groups, g)
+		return resp, nil, true // once
+	})
+	cl, err := kgo.NewClient(kgo.SeedBrokers(s.cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := TakeOutReplica(t.Context(), cl, s.group.cfg, func(string) bool { return false }); !errors.Is(err, kerr.GroupAuthorizationFailed) {
+		t.Errorf("it says %v", err)
 	}
 }

@@ -1,0 +1,220 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// world is replicas that reach each other without a network, in a bubble of synctest.
+type world struct {
+	t  *testing.T
+	mu sync.Mutex
+
+	at       map[string]*place // by address
+	group    map[string]string // what the group says: addresses by replica
+	takenOut []string
+	fails    error // of taking out
+}
+
+// place is a replica where it listens.
+type place struct {
+	*Presence
+	conns  chan net.Conn
+	server *http.Server
+	frozen chan struct{} // closed when it is not any more; nil: it is not
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{t: t, at: map[string]*place{}, group: map[string]string{}}
+}
+
+// begin has a replica listen at an address, and be in the group.
+func (w *world) begin(replica, address string) *place {
+	p := &place{Presence: NewPresence(), conns: make(chan net.Conn)}
+	mux := http.NewServeMux()
+	mux.Handle("GET "+Path, p.Presence)
+	p.server = &http.Server{Handler: mux}
+	p.Begin(replica)
+	go p.server.Serve(p)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at[address], w.group[replica] = p, address
+	w.t.Cleanup(p.kill)
+	return p
+}
+
+// kill ends the replica at once.
+func (p *place) kill() { p.server.Close() }
+
+// Accept implements net.Listener.
+func (p *place) Accept() (net.Conn, error) {
+	conn, ok := <-p.conns
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+// Close implements net.Listener. It is called once, by the server.
+func (p *place) Close() error {
+	close(p.conns)
+	return nil
+}
+
+// Addr implements net.Listener.
+func (p *place) Addr() net.Addr { return &net.TCPAddr{} }
+
+// freeze keeps what a replica says from getting through, and new connections to it from being answered.
+func (w *world) freeze(p *place) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.frozen = make(chan struct{})
+}
+
+func (w *world) thaw(p *place) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(p.frozen)
+	p.frozen = nil
+}
+
+func (w *world) frozen(p *place) chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return p.frozen
+}
+
+func (w *world) dial(ctx context.Context, _, address string) (conn net.Conn, err error) {
+	w.mu.Lock()
+	p := w.at[address]
+	w.mu.Unlock()
+	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	if p == nil {
+		return nil, refused
+	}
+	own, its := net.Pipe()
+	defer func() {
+		if recover() != nil { // it listens no more
+			conn, err = nil, refused
+		}
+	}()
+	p.conns <- its
+	return &wire{Conn: own, w: w, to: p, closed: make(chan struct{})}, nil
+}
+
+// wire is a connection to a replica, which says nothing while that is frozen.
+type wire struct {
+	net.Conn
+	w      *world
+	to     *place
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Read implements net.Conn.
+func (c *wire) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if frozen := c.w.frozen(c.to); frozen != nil {
+		select {
+		case <-frozen:
+		case <-c.closed:
+			return 0, net.ErrClosed
+		}
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *wire) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// watch has a replica watch the others, until stop is called.
+func (w *world) watch(self string, atLeastOnce bool) (watch *Watch, stop func()) {
+	watch = NewWatch(&Env{
+		Self: self, AtLeastOnce: atLeastOnce, Dial: w.dial, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil)),
+		Addresses: func(context.Context) (map[string]string, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			m := map[string]string{}
+			for replica, address := range w.group {
+				m[replica] = address
+			}
+			return m, nil
+		},
+		TakeOut: func(_ context.Context, replica string) (int, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.takenOut = append(w.takenOut, replica)
+			return 1, w.fails
+		},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		watch.Run(ctx)
+	}()
+	return watch, func() {
+		cancel()
+		<-done
+	}
+}
+
+// out is which replicas were taken out, in order.
+func (w *world) out() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.takenOut)
+}
+
+func (w *world) isOut(want ...string) {
+	w.t.Helper()
+	if got := w.out(); !slices.Equal(got, want) {
+		w.t.Errorf("taken out are %v, want %v", got, want)
+	}
+}
+
+// takes is how long it takes until so many were taken out.
+func (w *world) takes(n int, longest time.Duration) time.Duration {
+	w.t.Helper()
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		if took := time.Since(began); len(w.out()) >= n || took > longest {
+			if took > longest {
+				w.t.Errorf("after %v, taken out are %v", took, w.out())
+			}
+			return took
+		}
+	}
+}
+
+// alone runs f in a bubble, with a replica a that watches, and b.
+func alone(t *testing.T, atLeastOnce bool, f func(w *world, watch *Watch, b *place)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.begin("a", "a:1")
+		b := w.begin("b", "b:1")
+		watch, stop := w.watch("a", atLeastOnce)
+		defer stop()
+		time.Sleep(10 * time.Second)
+		if watch.Heard() != 1 {
+			t.Fatalf("heard are %d", watch.Heard())
+		}
+		f(w, watch, b)
+	})
+}
+
+var errForbidden = errors.Join(io.EOF, errors.New("forbidden"))
