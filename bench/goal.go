@@ -55,9 +55,8 @@ var goalFloor = goal{
 	limits: []limit{atMost("p50_ms_ratio", 1.5), atMost("p99_ms_ratio", 1.6), atMost("transactions_per_s_ratio", 1.1), atMost("cpu_ratio", 1.2)},
 }
 
-// A session timeout of 6 s, and 1 s.
 var goalTakeover = goal{
-	text: "live, and readers past it, within session timeout + 1 s", limits: []limit{atMost("live_s", 7), atMost("readers_past_s", 7)},
+	text: "live, and readers past it, within 1 s", limits: []limit{atMost("live_s", 1), atMost("readers_past_s", 1)},
 	compare: "Kafka Streams with standby: all live after 15.7 s (the dead one's transaction)",
 }
 

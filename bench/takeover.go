@@ -68,7 +68,7 @@ func cold(ctx context.Context, r *runner) ([]Result, error) {
 }
 
 func takeoverWhat(r *runner, t *takeover, pending int) string {
-	return fmt.Sprintf("Of %d replicas with %d partitions, a lane each and a session timeout of %v, one is killed with kill -9 while a transaction of its is open in %d partitions of the target; %s records are pending, due in hours, "+
+	return fmt.Sprintf("Of %d replicas with %d partitions, a lane each and a session timeout of %v, which hear each other, one is killed with kill -9 while a transaction of its is open in %d partitions of the target; %s records are pending, due in hours, "+
 		"and %s a second fall due;", trio, r.o.Partitions, r.o.session, t.open, thousands(int64(pending)), thousands(slowRate))
 }
 

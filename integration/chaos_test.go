@@ -305,7 +305,7 @@ func (c *chaos) start(r *chaosReplica) {
 	}
 	c.t.Cleanup(way.Close)
 	config := c.replica(func(config *replicaConfig) {
-		config.Lanes, config.StateDir = 1, filepath.Join(c.dir, fmt.Sprint(r.id))
+		config.Lanes, config.StateDir, config.Presence = 1, filepath.Join(c.dir, fmt.Sprint(r.id)), "127.0.0.1:0"
 		config.Protocol, config.Via = c.act.protocol, way.Via()
 		if c.act.atLeastOnce {
 			config.Guarantee = processor.AtLeastOnce

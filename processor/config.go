@@ -67,7 +67,7 @@ type Config struct {
 	// number is added. `duewheel leave` gives them up.
 	InstanceID string `key:"group.instance_id"`
 
-	// SessionTimeout is after what silence a replica is taken for dead. Lower: faster failover, and a long pause of the process
+	// SessionTimeout is after what silence a replica is taken for dead, if others do not notice it before (docs/operations.md#a-replica-that-is-lost). Lower: faster failover, and a long pause of the process
 	// costs its membership. The broker's `group.min.session.timeout.ms` (6 s) bounds it. Not with [Config.Protocol] [ProtocolConsumer].
 	SessionTimeout time.Duration `key:"group.session_timeout" default:"10s" min:"100ms" max:"24d"`
 

@@ -28,8 +28,8 @@
 //	                            checkpoints, turns, producers while they are not renewed
 //	a turn's goroutine          its producer and renderer, and what it has been given of partitions: the parts, until it is decided
 //	a restore's goroutine       each restore.Partition, until it hands that over and the lane makes a partition of it
-//	one goroutine each          standbys, the local store's recovery and its leftovers, targets, clock, entrance, hearing, retention's Keeping and
-//	                            Trimming, what is told of dead letters, and a carrier for each lane
+//	one goroutine each          standbys, the local store's recovery and its leftovers, targets, clock, entrance, hearing, the watch of other replicas,
+//	                            retention's Keeping and Trimming, what is told of dead letters, and a carrier for each lane
 //	every goroutine             kit, targets, counters, the clock, the store, what is assigned, standing, published pictures
 //
 // Nothing that a lane's goroutine owns has a lock. A kit is what a lane lends to its goroutines; what is not in it they cannot touch.

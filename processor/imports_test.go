@@ -26,6 +26,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"processor/clock":     "processor/kafka processor/wait",
 		"processor/histogram": "",
 		"processor/telling":   "processor/kafka topics",
+		"processor/peers":     "processor/telling processor/wait",
 		"processor/targets":   "processor/histogram processor/kafka processor/wait",
 		"processor/picture":   "processor/kafka",
 		"processor/producer":  "processor/kafka processor/wait",
@@ -36,7 +37,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"processor/standby":   "processor/assignor processor/kafka processor/local processor/pending processor/picture processor/telling processor/wait state topics",
 		"processor/turn":      "processor/clock processor/kafka processor/pending processor/producer processor/targets state topics",
 		"processor/ahead":     "processor/kafka processor/pending processor/wait state topics",
-		"processor":           "processor/assignor processor/clock processor/group processor/histogram processor/kafka processor/local processor/pending processor/picture processor/producer processor/restore processor/retention processor/setting processor/standby processor/targets processor/telling processor/turn processor/wait state topics",
+		"processor":           "processor/assignor processor/clock processor/group processor/histogram processor/kafka processor/local processor/peers processor/pending processor/picture processor/producer processor/restore processor/retention processor/setting processor/standby processor/targets processor/telling processor/turn processor/wait state topics",
 
 		"processor/internal/answers":        "", // for tests
 		"processor/internal/disk":           "", // the same

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"runtime"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/local"
+	"github.com/duewheel/duewheel/processor/peers"
 	"github.com/duewheel/duewheel/processor/retention"
 	"github.com/duewheel/duewheel/processor/standby"
 	"github.com/duewheel/duewheel/processor/targets"
@@ -83,6 +85,17 @@ func Parallelize() {
 		runtime.SetDefaultGOMAXPROCS()
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + state.Compactions)
 	}
+}
+
+// Presence has replicas of a group watch each other, so that what one of them had is with others soon after it has ended, and not when its session does. It is
+// called before Run, and returns what other replicas ask for at [PresencePath] and address (host:port, as they reach this one). Without it or an address, and for static
+// members, whose places are kept for them, sessions decide.
+func (p *Processor) Presence(address string) http.Handler {
+	own := peers.NewPresence()
+	if p.cfg.InstanceID == "" && address != "" {
+		p.presence = &presence{address: address, own: own}
+	}
+	return own
 }
 
 // Run works until ctx ends. Then it finishes what has begun, writes the checkpoints, leaves the

@@ -80,7 +80,7 @@ func (l *keptLog) bytes() []byte {
 // showLines prints a line a second, what happens as it happens, and once how much is due when.
 func (f *front) showLines(ctx context.Context) error {
 	d := f.d
-	fmt.Fprintf(f.out, "demo: broker %s, two replicas, session timeout %v; Ctrl-C ends\n\n%s\n\n", d.broker, demoSession, strings.Join(demoAdvice(thisProgram(), d.broker), "\n"))
+	fmt.Fprintf(f.out, "demo: broker %s, two replicas; Ctrl-C ends\n\n%s\n\n", d.broker, strings.Join(demoAdvice(thisProgram(), d.broker), "\n"))
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	last, seconds := 0, 0

@@ -231,7 +231,7 @@ func (s *scene) killed() (told string, look style) {
 	told = s.told[storyKill]
 	switch {
 	case s.kill.going:
-		return fmt.Sprintf("%s\n%.1f s ago; its session times out after %.0f s", told, s.kill.since.Seconds(), demoSession.Seconds()), yellow
+		return fmt.Sprintf("%s\n%.1f s ago; the other one takes over", told, s.kill.since.Seconds()), yellow
 	case s.kill.well:
 		return told, green
 	}

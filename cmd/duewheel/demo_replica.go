@@ -52,7 +52,7 @@ func newDemoReplicaCommand() *cobra.Command {
 }
 
 const (
-	// demoSession is the session timeout of the demo: short, so that a killed replica is soon taken for dead.
+	// demoSession is the session timeout of the demo: short, for a replica that is killed before the other one has heard it.
 	demoSession = 2 * time.Second
 	// demoHeartbeat is how soon a replica learns that the group changes.
 	demoHeartbeat = 100 * time.Millisecond
@@ -66,7 +66,7 @@ func demoOrder(broker, name, dir string) child.Order {
 	if err != nil {
 		panic("BUG: a string is JSON: " + err.Error())
 	}
-	return child.Order{Reach: reach, Level: demoLevel, CountEvery: demoCounts, Config: processor.Config{
+	return child.Order{Reach: reach, Level: demoLevel, CountEvery: demoCounts, Presence: "127.0.0.1:0", Config: processor.Config{
 		Group: demoGroup, Instance: name, StateDir: dir, Routes: demoRoutes(), Standbys: 1, SessionTimeout: demoSession, HeartbeatInterval: demoHeartbeat,
 	}}
 }

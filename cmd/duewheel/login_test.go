@@ -21,8 +21,8 @@ import (
 func locked(t *testing.T) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.GroupMinSessionTimeout(100*time.Millisecond),
-		kfake.Superuser("PLAIN", "root", "root"), kfake.Superuser("PLAIN", "old", "first"), kfake.Superuser("PLAIN", "new", "second"),
-		kfake.Superuser("SCRAM-SHA-256", "new", "second"), kfake.Superuser("SCRAM-SHA-512", "new", "second"), kfake.SeedTopics(1, "delays", "orders"))
+		kfake.Superuser("PLAIN", "root", "root"), kfake.Superuser("PLAIN", "old", "one-secret"), kfake.Superuser("PLAIN", "new", "another-secret"),
+		kfake.Superuser("SCRAM-SHA-256", "new", "another-secret"), kfake.Superuser("SCRAM-SHA-512", "new", "another-secret"), kfake.SeedTopics(1, "delays", "orders"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestLoginIsReadAgain(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			holding(user, "old\n")
 			holding(pass, "first\n")
-			holding(client, jaas("old", "first"))
+			holding(client, jaas("old", "one-secret"))
 			test.src.X = append(test.src.X, "bootstrap.servers="+addr)
 			s, err := load(test.src)
 			opts, optsErr := s.clientOpts()
@@ -86,7 +86,7 @@ func TestLoginIsReadAgain(t *testing.T) {
 			}
 			holding(user, "new\n")
 			holding(pass, "second\n")
-			holding(client, jaas("new", "second"))
+			holding(client, jaas("new", "another-secret"))
 			if err := ping(t, opts); err != nil {
 				t.Errorf("the login of now: %v", err)
 			}
@@ -143,7 +143,7 @@ func TestRunTakesUpANewPassword(t *testing.T) {
 		}
 		return nil, errors.New("cut"), cut.Load()
 	})
-	user, pass := writeFile(t, "user", "old"), writeFile(t, "pass", "first")
+	user, pass := writeFile(t, "user", "old"), writeFile(t, "pass", "one-secret")
 	stop, log := start(t, addr, t.TempDir(), "-X", "sasl.mechanism=PLAIN", "-X", "kafka.sasl.username_file="+user, "-X", "kafka.sasl.password_file="+pass)
 	deliver("with the first")
 
@@ -153,14 +153,14 @@ func TestRunTakesUpANewPassword(t *testing.T) {
 	cut.Store(true)
 	log.await(t, "read kafka.sasl.password again: open "+pass+": no such file or directory")
 	cut.Store(false)
-	if err := errors.Join(os.WriteFile(user, []byte("new"), 0o600), os.WriteFile(pass, []byte("second"), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(user, []byte("new"), 0o600), os.WriteFile(pass, []byte("another-secret"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	deliver("with the second")
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	if said := log.String(); strings.Contains(said, "first") || strings.Contains(said, "second") {
+	if said := log.String(); strings.Contains(said, "one-secret") || strings.Contains(said, "another-secret") {
 		t.Errorf("a password is in the log:\n%s", said)
 	}
 }

@@ -32,7 +32,8 @@ type settings struct {
 	processor.Config
 	Routes []routeSettings `key:"routes"`
 
-	// AdminListen is where `/metrics`, `/livez`, `/readyz` and `/healthz` are; `off`: nowhere. There is no authentication, so an
+	// AdminListen is where `/metrics`, `/livez`, `/readyz` and `/healthz` are, and `/presence`, by which other replicas notice at once that this one has
+	// ended (docs/operations.md#a-replica-that-is-lost); `off`: nowhere. There is no authentication, so an
 	// address that other hosts reach, such as `:9464`, is warned of in the log.
 	AdminListen listenAddress `key:"admin.listen" unset:"127.0.0.1:9464, or the next free port"`
 

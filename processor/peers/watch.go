@@ -58,6 +58,8 @@ func (w *Watch) TakenOut() int64 { return w.takenOut.Load() }
 const (
 	// lookInterval is the time between two looks at who is in the group.
 	lookInterval = 2 * time.Second
+	// silentLooks is how many looks in a row may have no answer before that is told.
+	silentLooks = 5
 	// watchedMost is how many replicas are watched.
 	watchedMost = 3
 )
@@ -67,9 +69,13 @@ func (w *Watch) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	watched := map[string]context.CancelFunc{} // by name and address
+	misses := 0                                // looks at the group in a row without an answer
 	for {
 		addresses, err := w.Addresses(ctx)
-		if ctx.Err() == nil {
+		if misses++; err == nil {
+			misses = 0
+		}
+		if ctx.Err() == nil && (misses == 0 || misses >= silentLooks) {
 			w.silent.Tell(w.Log, err, "the group does not say where its replicas are; those that are watched stay as they are")
 		}
 		if addresses != nil {

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"net"
+	"testing"
+)
+
+// Other replicas are told an address that they can reach: what listens everywhere is where it speaks to brokers from.
+func TestPresenceAddress(t *testing.T) {
+	for _, c := range []struct {
+		ip   string
+		to   brokers
+		want string
+	}{
+		{"127.0.0.3", brokers{"127.0.0.1:9092"}, "127.0.0.3:9464"},
+		{"::1", brokers{"127.0.0.1:9092"}, "[::1]:9464"},
+		{"0.0.0.0", brokers{"127.0.0.1:9092"}, "127.0.0.1:9464"},
+		{"::", brokers{"127.0.0.1"}, "127.0.0.1:9464"},
+		{"::", brokers{"no-such-host.invalid:9092", "127.0.0.1:9092"}, "127.0.0.1:9464"},
+		{"::", brokers{"no-such-host.invalid:9092"}, ""},
+	} {
+		if got := presenceAddress(&net.TCPAddr{IP: net.ParseIP(c.ip), Port: 9464}, c.to); got != c.want {
+			t.Errorf("%s, brokers at %s: %q, want %q", c.ip, c.to, got, c.want)
+		}
+	}
+}
