@@ -68,11 +68,11 @@ func TestLoginIsReadAgain(t *testing.T) {
 		{"SCRAM-SHA-512", sources{Env: env, X: []string{"sasl.mechanism=SCRAM-SHA-512"}}, true},
 		{"JAAS in a client.properties", sources{CommandConfig: client}, true},
 		{"a client.properties above files", sources{Env: env, CommandConfig: client}, true},
-		{"typed above a file", sources{CommandConfig: client, X: []string{"sasl.username=old", "sasl.password=first"}}, false},
+		{"typed above a file", sources{CommandConfig: client, X: []string{"sasl.username=old", "sasl.password=one-secret"}}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			holding(user, "old\n")
-			holding(pass, "first\n")
+			holding(pass, "one-secret\n")
 			holding(client, jaas("old", "one-secret"))
 			test.src.X = append(test.src.X, "bootstrap.servers="+addr)
 			s, err := load(test.src)
@@ -85,7 +85,7 @@ func TestLoginIsReadAgain(t *testing.T) {
 				t.Fatalf("the login of before: %v", first)
 			}
 			holding(user, "new\n")
-			holding(pass, "second\n")
+			holding(pass, "another-secret\n")
 			holding(client, jaas("new", "another-secret"))
 			if err := ping(t, opts); err != nil {
 				t.Errorf("the login of now: %v", err)

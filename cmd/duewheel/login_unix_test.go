@@ -16,7 +16,7 @@ func TestLoginFromAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	if _, err := in.WriteString("first\n"); err != nil {
+	if _, err := in.WriteString("one-secret\n"); err != nil {
 		t.Fatal(err)
 	}
 	in.Close()
