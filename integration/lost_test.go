@@ -49,7 +49,12 @@ func TestLostReplica(t *testing.T) {
 			for _, r := range k.replicas {
 				k.awaitDelivery(r)
 			}
-			passes(t, 3*time.Second) // all have looked at the group since
+			eventually(t, func() string {
+				if n := s.log.count("another replica is heard"); n < 3*2 {
+					return fmt.Sprintf("replicas hear others %d times", n)
+				}
+				return ""
+			})
 			told, began := s.events.len(), time.Now()
 			if !c.freezes {
 				k.replicas[0].Kill()

@@ -166,19 +166,23 @@ func (w *Watch) listen(ctx context.Context, p *peer) error {
 		if !connected {
 			connected = true
 			w.heard.Add(1)
-			w.meet(p.replica)
+			w.meet(p)
 		}
 		p.heard, p.last = true, time.Now()
 	})
 }
 
 // meet takes in that a replica is there.
-func (w *Watch) meet(replica string) {
+func (w *Watch) meet(p *peer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if wronged, judged := w.judged[replica]; judged && !wronged {
-		w.judged[replica] = true
-		w.Log.Warn("a replica that was taken for gone is there; its session in the group decides from now on", "peer", replica)
+	wronged, judged := w.judged[p.replica]
+	switch {
+	case judged && !wronged:
+		w.judged[p.replica] = true
+		w.Log.Warn("a replica that was taken for gone is there; its session in the group decides from now on", "peer", p.replica)
+	case p.last.IsZero():
+		w.Log.Info("another replica is heard; when it ends, its members are taken out of the group", "peer", p.replica, "address", p.address)
 	}
 }
 
