@@ -257,7 +257,7 @@ func (v *life) supersede(c state.Checkpoint) {
 	for i := range v.log {
 		v.log[i].known = 0
 	}
-	said, named := v.says(v.committed), v.resolved&v.named(v.end()) // of what lies there resolve records say that it is resolved, and it is not delivered again
+	said, named := v.says(v.committed), v.resolved&v.namedBetween(max(c.LowWater, v.logStart), v.end()) // of what lies there resolve records say that it is resolved, and it is not delivered again
 	v.begun, v.given = at, said
 	v.resolved, v.again = said|named, named&^said
 	v.atOnce, v.accepted = v.atOnce|v.requests(at)|named, v.accepted&(bit(at)-1) // what became of those named was told, and nothing comes of them again

@@ -19,9 +19,13 @@ func (v *life) changedKind(was *Partition) {
 	}
 }
 
-// sightedIn takes in what a checkpoint of a queue says: at that time the log reached up to that offset.
+// sightedIn takes in what a checkpoint of a queue says: at that time the log reached up to that offset. One by keys says nothing of that, and what was said
+// before is forgotten.
 func (v *life) sightedIn(c state.Checkpoint) {
 	if !v.p.Ordered() {
+		for offset := range v.log {
+			v.log[offset].known = 0
+		}
 		return
 	}
 	for offset := c.Offset; offset < min(c.Watermark.Seq, v.end()); offset++ {

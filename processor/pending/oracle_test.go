@@ -23,7 +23,8 @@ func (v *life) says(c state.Checkpoint) mask { return v.saysTo(c, v.end()) }
 // saysTo is what it says to a reader of the log up to there: each request of which a replay finds neither the record nor a copy that nothing has
 // taken away.
 func (v *life) saysTo(c state.Checkpoint, read int64) (resolved mask) {
-	found, named, low, lost := mask(0), v.named(read), max(c.LowWater, v.logStart), c.GivenUp
+	found, low, lost := mask(0), max(c.LowWater, v.logStart), c.GivenUp
+	named := v.namedBetween(low, read)
 	if c.LowWater < v.logStart {
 		lost = v.logStart
 	}
@@ -361,7 +362,7 @@ func (v *life) there() mask {
 		all &^= v.resolved & v.named(v.p.position)
 	}
 	for _, r := range v.p.removed {
-		if !r.stub {
+		if !r.stub && r.key.Due == v.log[r.key.Seq].due { // else it names nothing that is there
 			all &^= bit(r.key.Seq)
 		}
 	}
