@@ -166,7 +166,7 @@ func (v *view) atHandleOf(ctx context.Context, p partitionOf, h topics.Handle, p
 	}
 	if one.record == nil {
 		if h.Offset < got.Bounds.Start {
-			return nil, removed(p, one, h)
+			return nil, v.removed(p, one, h)
 		}
 		return nil, findings{fmt.Errorf("unknown: no committed record has offset %d in %s: it is a marker, or its producer has aborted it, or it was compacted away", h.Offset, p)}
 	}
@@ -225,13 +225,20 @@ type removedError struct {
 
 func (r *removedError) Error() string { return r.text }
 
-func removed(p partitionOf, one *foundRecord, h topics.Handle) error {
-	unless := ""
+func (v *view) removed(p partitionOf, one *foundRecord, h topics.Handle) error {
+	unless, or := "", ""
 	if !one.whole() {
-		unless = fmt.Sprintf(" it was carried, to where the last %s of the log lie, which were not searched %s, or", count(one.left(), "record"), one.why())
+		carried := fmt.Sprintf("it was carried, to where the last %s of the log lie, which were not searched %s", count(one.left(), "record"), one.why())
+		unless, or = ", unless "+carried, carried+", or "
 	}
-	text := fmt.Sprintf("unknown: the log of %s begins at offset %d, and %s lay before that: retention or trimming has removed it, so it was resolved, unless%s the topic has lost pending records (`duewheel topics check`)", p, one.got.Bounds.Start, h, unless)
-	return &removedError{p, h, text}
+	became := fmt.Sprintf("retention or trimming has removed it, so it was resolved, unless %sthe topic had lost pending records before, and a replica went on without them (`run --accept-loss`)", or)
+	switch got := one.got; {
+	case got.Lost && h.Offset >= got.Needed:
+		became = fmt.Sprintf("it may have been pending, since the topic has lost what was from offset %d on (`duewheel checkpoints`)%s; a replica whose state directory has it delivers it", got.Needed, unless)
+	case got.Fresh || got.Anew:
+		became = fmt.Sprintf("retention or trimming has removed it, and whether it was resolved the group %s cannot tell, which has committed nothing there (-g chooses another group)", v.Group)
+	}
+	return &removedError{p, h, fmt.Sprintf("unknown: the log of %s begins at offset %d, and %s lay before that: %s", p, one.got.Bounds.Start, h, became)}
 }
 
 // withID finds what has an id, or had it last.

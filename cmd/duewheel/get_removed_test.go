@@ -123,6 +123,26 @@ func TestGetOfARemovedRecordThatIsTriedAgain(t *testing.T) {
 	}
 }
 
+// What the log has lost while it may have been pending is not said to be resolved, nor is anything of a group that has no checkpoint.
+func TestGetOfALostRecord(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1})
+	fill(t, addr, "delays", 1, 6)
+	commit(t, addr, "delays", 0, 4, metadataOf(t, c, "delays", 2))
+	if err := c.DeleteRecords("delays", 0, 4); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []struct{ group, handle, want string }{
+		{"g", "0-2-1767225605123", "unknown: the log of delays/0 begins at offset 4, and 0-2-1767225605123 lay before that: it may have been pending, since the topic has lost what was from offset 2 on (`duewheel checkpoints`); a replica whose state directory has it delivers it"},
+		{"g", "0-1-1767225605123", "unknown: the log of delays/0 begins at offset 4, and 0-1-1767225605123 lay before that: retention or trimming has removed it, so it was resolved, unless the topic had lost pending records before, and a replica went on without them (`run --accept-loss`)"},
+		{"new", "0-2-1767225605123", "unknown: the log of delays/0 begins at offset 4, and 0-2-1767225605123 lay before that: retention or trimming has removed it, and whether it was resolved the group new cannot tell, which has committed nothing there (-g chooses another group)"},
+	} {
+		_, err := command(t, "", "get", "-b", addr, "-g", s.group, "-t", "delays", s.handle)
+		if got := errText(err); got != s.want {
+			t.Errorf("%s of group %s:\ngot  %s\nwant %s", s.handle, s.group, got, s.want)
+		}
+	}
+}
+
 // Brokers are not asked for times before 1970, which mean something else to them, or nothing.
 func TestTimesBefore1970AreNotAskedFor(t *testing.T) {
 	c, addr := cluster(t, map[string]int32{"delays": 1, "delays.dead": 1, "audit": 1})

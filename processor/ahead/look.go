@@ -62,6 +62,7 @@ type Looked struct {
 	Fresh   bool  // there is no checkpoint: all that the log has is new
 	Anew    bool  // the checkpoint is of another topic of this name
 	Lost    bool  // the log begins above L, so it has lost what was pending
+	Needed  int64 // with Lost: L, from which on it is
 	Records int64 // that were read
 	Stopped bool  // there was enough before the end
 	Open    bool  // a transaction was open for long: what lies in it or behind it was not read, and may be of the checkpoint
@@ -230,7 +231,7 @@ func (l *Looker) checkpoint(ctx context.Context, got *Looked, until time.Time) (
 		case lowWaterOf(again) >= start:
 			return c, fmt.Errorf("%w: %s", ErrMoving, tp) // an owner has trimmed it since
 		}
-		got.Lost = true
+		got.Lost, got.Needed = true, c.LowWater
 		c.LowWater, c.Offset = start, max(c.Offset, start)
 	}
 	got.identity = cmp.Or(c.Identity, l.Group)
