@@ -102,6 +102,32 @@ func TestRunBeforeTheMove(t *testing.T) {
 	}
 }
 
+// So it is where the group that had the name first has given its checkpoints on: the one that has them now is named.
+func TestRunBeforeTheSecondMove(t *testing.T) {
+	_, addr := twoCheckpoints(t)
+	for _, s := range [][2]string{{"g", "h"}, {"h", "i"}} {
+		if _, err := move(t, addr, s[0], s[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := run(ctx, []string{"run", "-b", addr, "-g", "j", "-X", "group.identity=g", "-X", "routes[0].topic=delays", "-X", "routes[0].targets.allow=orders",
+		"-X", "state.dir=" + t.TempDir(), "-X", "admin.listen=off"}, nil, io.Discard, io.Discard)
+	const want = "group.identity is g, and group i, which takes its place, has the checkpoints of delays still: this one would begin anew, and deliver once more what has been delivered. Stop the processors of group i, and then: duewheel checkpoints move --from i -g j"
+	if errText(err) != want {
+		t.Fatalf("got %v\nwant %s", err, want)
+	}
+	if _, err := move(t, addr, "i", "j"); err != nil {
+		t.Fatal(err)
+	}
+	stop, log := start(t, addr, t.TempDir(), "-g", "j", "-X", "group.identity=g")
+	log.await(t, `partition is live`)
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A former group that has begun anew all the same, as when brokers have forgotten it, does not keep from its work the one that has taken its place.
 func TestRunBesideTheFormerGroup(t *testing.T) {
 	c, addr := twoCheckpoints(t)

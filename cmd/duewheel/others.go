@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -73,19 +74,55 @@ func notMoved(ctx context.Context, s settings, opts []kgo.Opt) error {
 	ctx, cancel := context.WithTimeout(ctx, movePatience)
 	defer cancel()
 	adm := kadm.NewClient(cl)
-	theirs, err := adm.FetchOffsets(ctx, s.Identity)
-	ours, ownErr := adm.FetchOffsets(ctx, s.Group)
-	if err != nil || ownErr != nil && !errors.Is(ownErr, kerr.GroupIDNotFound) {
+	ours, err := adm.FetchOffsets(ctx, s.Group)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return nil
 	}
 	for _, r := range s.Routes {
-		theirOwn := func(c state.Checkpoint) bool { return cmp.Or(c.Identity, s.Identity) == s.Identity }
-		every := func(state.Checkpoint) bool { return true }
-		if checkpointsIn(theirs[r.Topic], theirOwn) > 0 && checkpointsIn(ours[r.Topic], every) == 0 {
-			return fmt.Errorf("group.identity is %s, and that group has the checkpoints of %s still: this one would begin anew, and deliver once more what has been delivered. Stop the processors of group %[1]s, and then: duewheel checkpoints move --from %[1]s -g %[3]s", s.Identity, r.Topic, s.Group)
+		if begun := ours[r.Topic]; checkpointsIn(begun, func(state.Checkpoint) bool { return true }) > 0 || givenTo(begun) != "" {
+			continue
 		}
+		holder, err := holderOf(ctx, adm, s.Identity, r.Topic)
+		if err != nil || holder == "" || holder == s.Group {
+			continue
+		}
+		name := (&state.GivenError{To: holder}).Name()
+		who := "that group"
+		if holder != s.Identity {
+			who = "group " + name + ", which takes its place,"
+		}
+		return fmt.Errorf("group.identity is %s, and %s has the checkpoints of %s still: this one would begin anew, and deliver once more what has been delivered. Stop the processors of group %s, and then: duewheel checkpoints move --from %[4]s -g %[5]s", s.Identity, who, r.Topic, name, s.Group)
 	}
 	return nil
+}
+
+// mostMoves bounds how often checkpoints that were given on are followed: groups may have given them in a circle.
+const mostMoves = 16
+
+// holderOf is the group that has the checkpoints of a topic which go by an identity: the one that had the name first, or the last to which they were given.
+func holderOf(ctx context.Context, adm *kadm.Client, identity, topic string) (string, error) {
+	for group, moves := identity, 0; group != "" && moves < mostMoves; moves++ {
+		committed, err := adm.FetchOffsets(ctx, group)
+		if err != nil {
+			return "", err
+		}
+		if checkpointsIn(committed[topic], func(c state.Checkpoint) bool { return cmp.Or(c.Identity, group) == identity }) > 0 {
+			return group, nil
+		}
+		group = givenTo(committed[topic])
+	}
+	return "", nil
+}
+
+// givenTo is the group to which what was committed has been given; "" if it was not.
+func givenTo(committed map[int32]kadm.OffsetResponse) string {
+	for _, p := range slices.Sorted(maps.Keys(committed)) {
+		_, err := state.ParseCheckpoint(committed[p].At, state.NoEpoch, committed[p].Metadata)
+		if given, is := errors.AsType[*state.GivenError](err); is && committed[p].Err == nil {
+			return given.To
+		}
+	}
+	return ""
 }
 
 // hiddenGroups says what it comes to that not all groups can be seen: a topic that would be trimmed is not.
