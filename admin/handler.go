@@ -112,7 +112,8 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	_ = enc.Encode(r) // the client has gone
+	enc.SetEscapeHTML(false) // people read it: <partition>, and not \u003cpartition\u003e
+	_ = enc.Encode(r)        // the client has gone
 }
 
 // reasons are why a process is not ready, the widest first.

@@ -97,10 +97,10 @@ func TestProbes(t *testing.T) {
   ]
 }
 `},
-		{"dead letters", "/readyz", fake{ready: true, stats: processor.Stats{Refusing: []string{"delays: 7 records, no_due, such as delays/0@3: no due time"}}}, nil, 200, `{
+		{"dead letters", "/readyz", fake{ready: true, stats: processor.Stats{Refusing: []string{"delays: 7 records, invalid_id, such as delays/0@3: it is written like a handle, <partition>-<offset>-<due>"}}}, nil, 200, `{
   "ready": true,
   "dead_letters": [
-    "delays: 7 records, no_due, such as delays/0@3: no due time"
+    "delays: 7 records, invalid_id, such as delays/0@3: it is written like a handle, <partition>-<offset>-<due>"
   ]
 }
 `},
