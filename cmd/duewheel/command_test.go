@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -472,4 +473,18 @@ func TestAdvice(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
+}
+
+// Help tells no default where that only stands for a flag that was not given.
+func TestHelpTellsNoDefaultThatIsNone(t *testing.T) {
+	var help func(c *cobra.Command)
+	help = func(c *cobra.Command) {
+		if usage := c.UsageString(); strings.Contains(usage, "(default -1)") || strings.Contains(usage, "(default [])") {
+			t.Errorf("%s", usage)
+		}
+		for _, part := range c.Commands() {
+			help(part)
+		}
+	}
+	help(newRootCommand())
 }

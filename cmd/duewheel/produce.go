@@ -64,11 +64,11 @@ it can be cancelled or replaced until then.`,
 	p.StringVarP(&o.value, "value", "v", "", "value; without it every line of the standard input")
 	p.BoolVar(&o.nullValue, "null-value", false, "a null value (a tombstone for a compacted target)")
 	p.StringArrayVarP(&o.headers, "header", "H", nil, "header, `name=value`, or a name alone for a null value; may be repeated")
-	p.Int32VarP(&o.partition, "partition", "p", -1, "partition of the delay topic; -1: by key")
+	p.Int32VarP(&o.partition, "partition", "p", -1, "partition of the delay topic; without it by key")
 	p.StringVar(&o.toKey, "to-key", "", "key of the delivered record; without it the same")
 	p.StringVar(&o.id, "id", "", "id, of which at most one record waits in a partition; without it none")
 	p.StringVar(&o.replace, "replace", "", "take the place of the pending record with this `handle` or id, or be dead-lettered when there is none")
-	p.Int32Var(&o.toPartition, "to-partition", -1, "partition of the target topic; -1: by key")
+	p.Int32Var(&o.toPartition, "to-partition", -1, "partition of the target topic; without it by key")
 	p.BoolVar(&o.noCheck, "no-check", false, "send even what would be refused")
 	return cmd
 }

@@ -18,7 +18,7 @@ import (
 // resetting is what `checkpoints reset` was asked for.
 type resetting struct {
 	topic       string
-	partitions  []int32
+	partitions  []int
 	toBeginning bool
 	toOffset    int64
 	force       bool
@@ -65,7 +65,7 @@ must be empty: stop its processors first.`,
 	p := cmd.Flags()
 	p.SortFlags = false
 	p.StringVarP(&r.topic, "topic", "t", "", "delay topic")
-	p.Int32SliceVarP(&r.partitions, "partition", "p", nil, "only these `partitions`; without it all that need it")
+	p.IntSliceVarP(&r.partitions, "partition", "p", nil, "only these `partitions`; without it all that need it")
 	p.BoolVar(&r.toBeginning, "to-beginning", false, "go on from the start of the log")
 	p.Int64Var(&r.toOffset, "to-offset", -1, "go on from this `offset`")
 	p.BoolVar(&r.force, "force", false, "also where the checkpoint is sound")
@@ -133,12 +133,12 @@ func commitReset(ctx context.Context, adm *kadm.Client, group string, rows []che
 func (r *resetting) choose(rows []checkpointRow) ([]checkpointRow, error) {
 	var chosen []checkpointRow
 	for _, p := range r.partitions {
-		if !slices.ContainsFunc(rows, func(row checkpointRow) bool { return row.Partition == p }) {
+		if !slices.ContainsFunc(rows, func(row checkpointRow) bool { return int(row.Partition) == p }) {
 			return nil, fmt.Errorf("%s has no partition %d", r.topic, p)
 		}
 	}
 	for _, row := range rows {
-		wanted := slices.Contains(r.partitions, row.Partition)
+		wanted := slices.Contains(r.partitions, int(row.Partition))
 		if len(r.partitions) > 0 && !wanted {
 			continue
 		}

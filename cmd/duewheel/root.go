@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -79,7 +80,20 @@ do not answer, a right that is missing.`,
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = oneToExplain // else it says so, and that all is well
 	}
+	hideNoDefaults(root)
 	return root
+}
+
+// hideNoDefaults keeps -1 out of the help where it stands for a flag that was not given.
+func hideNoDefaults(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.DefValue == "-1" {
+			f.DefValue = "0" // which is not shown
+		}
+	})
+	for _, part := range cmd.Commands() {
+		hideNoDefaults(part)
+	}
 }
 
 // load puts the settings of a command together.
