@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -174,8 +175,16 @@ func (t *textTable) row(l *letter) error {
 		target = brief([]byte(l.target), 60)
 	}
 	_, err := fmt.Fprintf(t.t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.place(), formatTime(l.record.Timestamp), visible(string(l.Refusal.Code)), target,
-		l.request(), brief(l.record.Key, 24), visible(l.Refusal.Message))
+		l.request(), brief(l.record.Key, 24), l.why())
 	return err
+}
+
+// why is the message, and before it the header to blame, as a Refusal says it.
+func (l *letter) why() string {
+	if name, _, _ := strings.Cut(l.Blamed, "="); name != "" {
+		return "header " + visible(name) + ": " + visible(l.Refusal.Message)
+	}
+	return visible(l.Refusal.Message)
 }
 
 func (t *textTable) end() error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -188,6 +189,18 @@ func TestDLQList(t *testing.T) {
 	}
 	if out, _, err = both(t, "dlq", "replay", "-c", config, "--yes", "--since", "2090-01-01T00:00Z"); err != nil || out != "no dead letters that were asked for\n" {
 		t.Errorf("where there are none of them to replay: %v %q", err, out)
+	}
+}
+
+// A line says which header is to blame, as explain does: without it a message such as "this version does not support it" says nothing.
+func TestDLQListNamesTheHeader(t *testing.T) {
+	for blamed, want := range map[string]string{"": "  cannot be read\n", "delay-for=5 minutes": "  header delay-for: cannot be read\n", "x\x1b": `  header "x\x1b": cannot be read` + "\n"} {
+		var out strings.Builder
+		table := textTable{w: &out}
+		l := topics.Letter{DeadLetter: topics.DeadLetter{Topic: "delays", Refusal: &topics.Refusal{Code: topics.CodeUnparsableDue, Message: "cannot be read"}}, Blamed: blamed}
+		if err := cmp.Or(table.row(&letter{Letter: l, record: &kgo.Record{Topic: "delays.dead"}}), table.end()); err != nil || !strings.HasSuffix(out.String(), want) {
+			t.Errorf("blamed is %q: %v\n%s", blamed, err, &out)
+		}
 	}
 }
 
