@@ -328,8 +328,8 @@ func TestStateDirectories(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "not", "there"), nowhere); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := claimStateDir(nowhere); err == nil {
-		t.Error("a link that leads nowhere was taken for a disk that fails")
+	if _, _, err := claimStateDir(nowhere); err == nil || !strings.Contains(err.Error(), "is, or lies behind, a link that leads nowhere: make the directory that it names") {
+		t.Errorf("a link that leads nowhere: %v", err)
 	}
 	for err, want := range map[error]bool{
 		syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EROFS: true, syscall.EIO: true,

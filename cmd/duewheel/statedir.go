@@ -195,5 +195,8 @@ func unlocked(dir string, err error) (string, io.Closer, error) {
 		return "", nil, fmt.Errorf("state.dir %s: its file system gives no locks (%w), by which processes keep off each other's stores. It is a network's, mostly, whose lock service does not answer: "+
 			"name a directory on a local disk, since it holds nothing but a cache; or have rpc.statd and lockd run, or mount NFS with local_lock=all where this host alone uses it", dir, err)
 	}
+	if errors.Is(err, fs.ErrExist) { // what is there is no directory, and no file: that would be ENOTDIR
+		return "", nil, fmt.Errorf("state.dir %s is, or lies behind, a link that leads nowhere: make the directory that it names (%w)", dir, err)
+	}
 	return "", nil, fmt.Errorf("state.dir %s cannot be used: %w", dir, err)
 }
