@@ -17,10 +17,15 @@ var (
 	errStopped = errors.New("peers: it has stopped in order")
 	errAnother = errors.New("peers: another replica answers there")
 	errSilent  = errors.New("peers: nothing comes from it")
+	errAsleep  = errors.New("peers: this process stood still, so it cannot tell whether anything came")
+	errUnknown = errors.New("peers: what answers there is no replica")
 )
 
 // silence is after how long without a beat a connection is given up, and how long a new one may take to bring the first.
 const silence = 1500 * time.Millisecond
+
+// stall is how late this process may notice a silence. One that was frozen notices it later, and what came meanwhile may not have been read.
+const stall = 500 * time.Millisecond
 
 // longestLine bounds what is read of a line.
 const longestLine = 1 << 10
@@ -39,14 +44,20 @@ func listen(ctx context.Context, client *http.Client, replica, address string, h
 	defer cancel(nil)
 	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer quiet.Stop()
+	last := time.Now()
 	err := read(ctx, client, replica, address, func() {
+		last = time.Now()
 		quiet.Reset(silence)
 		heard()
 	})
-	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+	switch cause := context.Cause(ctx); {
+	case !errors.Is(cause, errSilent):
+		return err
+	case time.Since(last) > silence+stall:
+		return errAsleep
+	default:
 		return cause
 	}
-	return err
 }
 
 func read(ctx context.Context, client *http.Client, replica, address string, heard func()) error {
@@ -68,15 +79,15 @@ func read(ctx context.Context, client *http.Client, replica, address string, hea
 		return cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
 	}
 	if lines.Text() != replica {
-		return errAnother
-	}
-	for heard(); lines.Scan(); heard() {
-		switch lines.Text() {
-		case beat:
-		case lastWord:
-			return errStopped
-		default:
+		// A proxy's page, or that of another program, says nothing of the replica.
+		if lines.Scan() && lines.Text() == beat {
 			return errAnother
+		}
+		return errUnknown
+	}
+	for heard(); lines.Scan(); heard() { // whatever else a later version says
+		if lines.Text() == lastWord {
+			return errStopped
 		}
 	}
 	return cmp.Or(lines.Err(), io.ErrUnexpectedEOF)

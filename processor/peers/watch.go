@@ -41,12 +41,18 @@ type Watch struct {
 	takenOut atomic.Int64 // replicas that were
 
 	mu     sync.Mutex
-	judged map[string]bool // replicas that were taken for gone; true: and were heard again
+	judged map[verdict]bool // true: wrong, since the replica was heard again
+}
+
+// verdict is that a replica was taken for gone, and taken out.
+type verdict struct {
+	replica string
+	certain bool // by its end, and not by its silence
 }
 
 // NewWatch makes one that watches nothing yet.
 func NewWatch(env *Env) *Watch {
-	return &Watch{Env: env, client: newClient(env.Dial), judged: map[string]bool{}}
+	return &Watch{Env: env, client: newClient(env.Dial), judged: map[verdict]bool{}}
 }
 
 // Heard is how many replicas are heard now.
@@ -122,6 +128,8 @@ type peer struct {
 	replica, address string
 	heard            bool      // since it was judged last
 	last             time.Time // when it was heard last
+	answered         bool      // the group has answered since, so it is not this replica that nothing reaches
+	told             bool      // that its session decides, since it was heard last
 }
 
 func (p *peer) key() string { return p.replica + " " + p.address }
@@ -147,8 +155,14 @@ func (w *Watch) watch(ctx context.Context, p *peer) {
 			p.heard, pause = false, acquaintPause
 		case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, errAnother):
 			w.judge(ctx, p, err, true)
-		case time.Since(p.last) >= patience:
+		case errors.Is(err, errAsleep):
+			p.last, p.answered = time.Now(), false
+		case time.Since(p.last) >= patience && p.answered:
 			w.judge(ctx, p, err, false)
+			pause = acquaintPause
+		case !p.answered: // who is cut off hears nothing, and would take others out as soon as it is back
+			_, err := w.Addresses(ctx)
+			p.answered = err == nil
 		}
 		wait.For(ctx, pause)
 	}
@@ -168,7 +182,7 @@ func (w *Watch) listen(ctx context.Context, p *peer) error {
 			w.heard.Add(1)
 			w.meet(p)
 		}
-		p.heard, p.last = true, time.Now()
+		p.heard, p.last, p.answered, p.told = true, time.Now(), false, false
 	})
 }
 
@@ -176,26 +190,47 @@ func (w *Watch) listen(ctx context.Context, p *peer) error {
 func (w *Watch) meet(p *peer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wronged, judged := w.judged[p.replica]
-	switch {
-	case judged && !wronged:
-		w.judged[p.replica] = true
-		w.Log.Warn("a replica that was taken for gone is there; its session in the group decides from now on", "peer", p.replica)
-	case p.last.IsZero():
+	if p.last.IsZero() {
 		w.Log.Info("another replica is heard; when it ends, its members are taken out of the group", "peer", p.replica, "address", p.address)
+	}
+	for _, certain := range []bool{false, true} {
+		v := verdict{p.replica, certain}
+		if wrong, judged := w.judged[v]; judged && !wrong {
+			w.judged[v] = true
+			w.Log.Warn("a replica that was taken for gone is there; its session in the group decides from now on", "peer", p.replica, "by_silence", !certain)
+		}
 	}
 }
 
-// judge takes a replica out of the group if it has ended. certain: that is known, and not only likely.
+// judge takes a replica out of the group if it has ended. certain: that is known, and not only likely. One that is silent goes on being looked for, since it may end yet.
 func (w *Watch) judge(ctx context.Context, p *peer, why error, certain bool) {
-	p.heard = false
-	if !certain && w.AtLeastOnce || !w.mayJudge(p.replica) {
-		w.Log.Info("a replica is not heard any more; its session in the group decides", "peer", p.replica, "why", why)
+	v := verdict{p.replica, certain}
+	if p.heard = !certain; !certain && w.AtLeastOnce || w.isWrong(v) {
+		if !p.told {
+			w.Log.Info("a replica is not heard any more; its session in the group decides", "peer", p.replica, "why", why)
+		}
+		p.told = true
 		return
 	}
-	members, err := w.TakeOut(ctx, p.replica)
+	trying, cancel := ctx, func() {}
+	if !certain { // what is only likely may not be so any more after a while
+		trying, cancel = context.WithTimeout(ctx, silence)
+	}
+	defer cancel()
+	members, err := w.TakeOut(trying, p.replica)
 	switch {
-	case ctx.Err() != nil || err == nil && members == 0: // another replica was faster, or it has left
+	case ctx.Err() != nil:
+		return
+	case err != nil && trying.Err() != nil && members == 0:
+		p.answered = false
+		return
+	}
+	p.heard = false
+	if err == nil || members > 0 {
+		w.note(v)
+	}
+	switch {
+	case err == nil && members == 0: // another replica was faster, or it has left
 	case err != nil:
 		w.Log.Info("the members of a replica that has gone cannot be taken out of the group; their sessions have to end first", "peer", p.replica, "why", why, "error", err)
 	default:
@@ -204,11 +239,16 @@ func (w *Watch) judge(ctx context.Context, p *peer, why error, certain bool) {
 	}
 }
 
-// mayJudge notes that a replica is taken for gone, unless it was before, and was not.
-func (w *Watch) mayJudge(replica string) bool {
+// isWrong reports whether such a verdict was wrong before.
+func (w *Watch) isWrong(v verdict) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wronged := w.judged[replica]
-	w.judged[replica] = wronged
-	return !wronged
+	return w.judged[v]
+}
+
+// note keeps in mind that a replica was taken for gone.
+func (w *Watch) note(v verdict) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.judged[v] = w.judged[v]
 }

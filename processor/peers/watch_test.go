@@ -1,7 +1,10 @@
 package peers
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -71,9 +74,23 @@ func TestHiccups(t *testing.T) {
 			t.Errorf("heard are %d", watch.Heard())
 		}
 	})
+	alone(t, false, func(w *world, watch *Watch, b *place) {
+		for range 20 { // what is on the way answers in its place
+			busy := w.serve("b", "b:1", http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+				http.Error(out, "not now", http.StatusServiceUnavailable)
+			}))
+			b.kill()
+			time.Sleep(patience - 2*beatInterval)
+			b = w.begin("b", "b:1")
+			time.Sleep(time.Second)
+			busy.kill() // who was just connecting to it has had its answer
+			time.Sleep(2 * time.Second)
+		}
+		w.isOut()
+	})
 }
 
-// One that was taken out and is there after all is not judged any more, neither by its silence nor by its end.
+// One that was taken out for its silence and is there after all is not taken out for that any more, but when it has ended; and for that once.
 func TestWrongedReplicaIsNotJudgedAgain(t *testing.T) {
 	alone(t, false, func(w *world, watch *Watch, b *place) {
 		w.freeze(b)
@@ -85,12 +102,121 @@ func TestWrongedReplicaIsNotJudgedAgain(t *testing.T) {
 		}
 		w.freeze(b)
 		time.Sleep(time.Minute)
-		w.thaw(b)
-		time.Sleep(10 * time.Second)
-		b.kill()
-		time.Sleep(time.Minute)
 		w.isOut("b")
+		w.thaw(b)
+		for range 3 {
+			time.Sleep(10 * time.Second)
+			b.kill()
+			time.Sleep(time.Minute)
+			w.isOut("b", "b")
+			b = w.begin("b", "b:1") // the way to it was cut so that connections were refused
+		}
 	})
+}
+
+// Where nothing fences a silent replica, its end is noticed still, as when a machine that swaps kills it at last.
+func TestSilentReplicaThatEnds(t *testing.T) {
+	alone(t, true, func(w *world, watch *Watch, b *place) {
+		w.freeze(b)
+		time.Sleep(20 * time.Second)
+		w.isOut()
+		b.kill()
+		if took := w.takes(1, time.Minute); took > 5*time.Second {
+			t.Errorf("it was taken out after %v", took)
+		}
+	})
+}
+
+// One that is cut off from everything takes nobody out when it is back: it was itself not there, whatever it tried meanwhile.
+func TestCutOffReplicaTakesNobodyOut(t *testing.T) {
+	for _, length := range []time.Duration{2 * time.Second, 4 * time.Second, 5 * time.Second, 6500 * time.Millisecond, 20 * time.Second} {
+		alone(t, false, func(w *world, watch *Watch, b *place) {
+			end := w.cutOff()
+			w.freeze(b)
+			time.Sleep(length)
+			end()
+			time.Sleep(silence / 3) // the way to brokers is there first
+			w.thaw(b)
+			time.Sleep(time.Minute)
+			w.isOut()
+			if watch.Heard() != 1 {
+				t.Errorf("after %v: heard are %d", length, watch.Heard())
+			}
+			w.freeze(b)
+			if took := w.takes(1, time.Minute); took < patience-2*beatInterval || took > patience+silence {
+				t.Errorf("it was taken out after %v", took)
+			}
+			w.thaw(b)
+		})
+	}
+}
+
+// What cannot be taken out soon is looked for again first.
+func TestTakingOutIsSlow(t *testing.T) {
+	alone(t, false, func(w *world, watch *Watch, b *place) {
+		w.freeze(b)
+		time.Sleep(patience - 2*beatInterval)
+		end := w.cutOff()
+		time.Sleep(10 * time.Second)
+		w.isOut()
+		w.thaw(b)
+		end()
+		time.Sleep(time.Minute)
+		w.isOut()
+		w.freeze(b)
+		w.takes(1, time.Minute)
+		w.thaw(b)
+	})
+}
+
+// A process that stood still does not take what it has not read for silence.
+func TestSleeperKnowsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.begin("b", "b:1")
+		for sleeps, want := range map[time.Duration]error{10 * time.Second: errAsleep, silence + stall/2: errSilent} {
+			ctx, cancel := context.WithCancel(t.Context())
+			if err := listen(ctx, newClient(w.dial), "b", "b:1", func() { time.Sleep(sleeps) }); !errors.Is(err, want) {
+				t.Errorf("after %v: %v", sleeps, err)
+			}
+			cancel()
+		}
+	})
+}
+
+// What a later version says besides is no sign that it has ended.
+func TestLaterVersionSaysMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.begin("a", "a:1")
+		w.serve("b", "b:1", http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			for line := "b\n"; r.Context().Err() == nil; line = "load=3\n" {
+				_, _ = io.WriteString(out, line)
+				_ = http.NewResponseController(out).Flush()
+				time.Sleep(beatInterval)
+			}
+		}))
+		watch, stop := w.watch("a", true)
+		time.Sleep(time.Minute)
+		w.isOut()
+		if watch.Heard() != 1 {
+			t.Errorf("heard are %d", watch.Heard())
+		}
+		stop()
+		time.Sleep(time.Second) // what says more ends, too
+	})
+}
+
+// What answers in the place of a replica, and is none, as a proxy on the way, does not say that it has ended.
+func TestPageInItsPlace(t *testing.T) {
+	for _, page := range []string{"ok\n", "<html>\n<body>", ""} {
+		alone(t, true, func(w *world, watch *Watch, b *place) {
+			w.serve("b", "b:1", http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, page) }))
+			_ = b.server.Close()
+			time.Sleep(time.Minute)
+			w.isOut()
+		})
+	}
 }
 
 // Where another replica answers, the one that did has ended; the other one is heard.
@@ -151,6 +277,14 @@ func TestTakingOutIsRefused(t *testing.T) {
 		if watch.TakenOut() != 0 {
 			t.Errorf("taken out are %d", watch.TakenOut())
 		}
+		b = w.begin("b", "b:1")
+		time.Sleep(10 * time.Second)
+		w.mu.Lock()
+		w.fails = nil
+		w.mu.Unlock()
+		b.kill()
+		time.Sleep(time.Second)
+		w.isOut("b", "b") // it was not wronged, since it was not taken out
 	})
 }
 

@@ -24,13 +24,15 @@ type world struct {
 	at       map[string]*place // by address
 	group    map[string]string // what the group says: addresses by replica
 	takenOut []string
-	fails    error // of taking out
+	fails    error         // of taking out
+	cut      chan struct{} // closed when the one that watches reaches the group again; nil: it does
 }
 
 // place is a replica where it listens.
 type place struct {
 	*Presence
 	conns  chan net.Conn
+	ended  chan struct{} // closed when it listens no more
 	server *http.Server
 	frozen chan struct{} // closed when it is not any more; nil: it is not
 }
@@ -41,11 +43,19 @@ func newWorld(t *testing.T) *world {
 
 // begin has a replica listen at an address, and be in the group.
 func (w *world) begin(replica, address string) *place {
-	p := &place{Presence: NewPresence(), conns: make(chan net.Conn)}
+	own := NewPresence()
+	own.Begin(replica)
+	p := w.serve(replica, address, own)
+	p.Presence = own
+	return p
+}
+
+// serve has a replica be in the group, and something answer at its address.
+func (w *world) serve(replica, address string, what http.Handler) *place {
+	p := &place{conns: make(chan net.Conn), ended: make(chan struct{})}
 	mux := http.NewServeMux()
-	mux.Handle("GET "+Path, p.Presence)
+	mux.Handle("GET "+Path, what)
 	p.server = &http.Server{Handler: mux}
-	p.Begin(replica)
 	go p.server.Serve(p)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,16 +69,17 @@ func (p *place) kill() { p.server.Close() }
 
 // Accept implements net.Listener.
 func (p *place) Accept() (net.Conn, error) {
-	conn, ok := <-p.conns
-	if !ok {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.ended:
 		return nil, net.ErrClosed
 	}
-	return conn, nil
 }
 
 // Close implements net.Listener. It is called once, by the server.
 func (p *place) Close() error {
-	close(p.conns)
+	close(p.ended)
 	return nil
 }
 
@@ -95,7 +106,38 @@ func (w *world) frozen(p *place) chan struct{} {
 	return p.frozen
 }
 
-func (w *world) dial(ctx context.Context, _, address string) (conn net.Conn, err error) {
+// cutOff keeps the one that watches from the group, until it is called off.
+func (w *world) cutOff() (end func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = make(chan struct{})
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		close(w.cut)
+		w.cut = nil
+	}
+}
+
+// reach waits until the group is reached, or ctx ends, or a request has had no answer for long.
+func (w *world) reach(ctx context.Context, longest time.Duration) error {
+	w.mu.Lock()
+	cut := w.cut
+	w.mu.Unlock()
+	if cut == nil {
+		return nil
+	}
+	select {
+	case <-cut:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(longest):
+		return errors.New("no answer")
+	}
+}
+
+func (w *world) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	w.mu.Lock()
 	p := w.at[address]
 	w.mu.Unlock()
@@ -104,12 +146,11 @@ func (w *world) dial(ctx context.Context, _, address string) (conn net.Conn, err
 		return nil, refused
 	}
 	own, its := net.Pipe()
-	defer func() {
-		if recover() != nil { // it listens no more
-			conn, err = nil, refused
-		}
-	}()
-	p.conns <- its
+	select {
+	case p.conns <- its:
+	case <-p.ended:
+		return nil, refused
+	}
 	return &wire{Conn: own, w: w, to: p, closed: make(chan struct{})}, nil
 }
 
@@ -145,7 +186,10 @@ func (c *wire) Close() error {
 func (w *world) watch(self string, atLeastOnce bool) (watch *Watch, stop func()) {
 	watch = NewWatch(&Env{
 		Self: self, AtLeastOnce: atLeastOnce, Dial: w.dial, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil)),
-		Addresses: func(context.Context) (map[string]string, error) {
+		Addresses: func(ctx context.Context) (map[string]string, error) {
+			if err := w.reach(ctx, 3*time.Second); err != nil {
+				return nil, err
+			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			m := map[string]string{}
@@ -154,11 +198,17 @@ func (w *world) watch(self string, atLeastOnce bool) (watch *Watch, stop func())
 			}
 			return m, nil
 		},
-		TakeOut: func(_ context.Context, replica string) (int, error) {
+		TakeOut: func(ctx context.Context, replica string) (int, error) {
+			if err := w.reach(ctx, time.Minute); err != nil {
+				return 0, err
+			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.takenOut = append(w.takenOut, replica)
-			return 1, w.fails
+			if w.fails != nil {
+				return 0, w.fails
+			}
+			return 1, nil
 		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
