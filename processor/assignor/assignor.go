@@ -66,7 +66,7 @@ type warmth struct {
 // part of a topic's name, and a number of partitions does not begin with it. What follows may hold it again.
 const warmthMark = "dw1{"
 
-// maxWarmth keeps subscriptions small; a member that has more to say says nothing.
+// maxWarmth keeps subscriptions small; a member that has more to say says only who it is and where.
 const maxWarmth = 64 << 10
 
 // JoinGroupMetadata is called for each join, so what it says is as of the rebalance.
@@ -85,7 +85,10 @@ func (b *Assignor) JoinGroupMetadata(interests []string, current map[string][]in
 		w.Holds[topic][h.TP.Partition] = position
 	}
 	said, err := json.Marshal(w)
-	if err != nil || len(said) > maxWarmth {
+	if err == nil && len(said) > maxWarmth {
+		said, err = json.Marshal(warmth{Replica: w.Replica, Address: w.Address})
+	}
+	if err != nil {
 		return plain
 	}
 	meta.UserData = append(append(meta.UserData, warmthMark[:3]...), said...)

@@ -4,6 +4,6 @@
 // move goes to a replica whose store knows most of it. The client calls it, one call at a time. A View is the group as its coordinator
 // describes it; every replica computes from it for itself what it keeps warm.
 //
-// On the wire: what a member's replica holds, as JSON behind the user data of its subscription. A member that says nothing, or something
-// else, holds nothing.
+// On the wire: what a member's replica holds and where its presence is, as JSON behind the user data of its subscription. A member that says
+// nothing, or something else, holds nothing; one that holds too much to say (64 KiB) says only who it is and where.
 package assignor

@@ -2,7 +2,6 @@ package assignor
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -159,7 +158,7 @@ func TestWhatAMemberSays(t *testing.T) {
 	}
 }
 
-// What a member has let go since its last join it says once, and of what it has it says nothing. A member that has too much to say says nothing.
+// What a member has let go since its last join it says once, and of what it has it says nothing. A member that has too much to say says who it is, and where.
 func TestWhatAMemberLetsGo(t *testing.T) {
 	b := New("A", "", 1, func() map[Stored]int64 { return ofTestTopic(know(5, 0)) })
 	for _, join := range []struct {
@@ -174,9 +173,9 @@ func TestWhatAMemberLetsGo(t *testing.T) {
 	for i := range 2000 {
 		much[Stored{kafka.TopicPartition{Topic: fmt.Sprintf("%s-%d", testTopic, i)}, testID}] = 1e6
 	}
-	b = New("A", "", 1, func() map[Stored]int64 { return much })
-	if w := said(t, b, nil); w.Replica != "member m" {
-		t.Errorf("it says what it holds of %d topics", len(slices.Collect(maps.Keys(w.Holds))))
+	b = New("A", "10.0.0.1:9464", 1, func() map[Stored]int64 { return much })
+	if w := said(t, b, nil); w.Replica != "A" || w.Address != "10.0.0.1:9464" || len(w.Holds) > 0 || w.Standbys > 0 {
+		t.Errorf("it says that it is %s at %q, with %d standbys, and what it holds of %d topics", w.Replica, w.Address, w.Standbys, len(w.Holds))
 	}
 }
 
