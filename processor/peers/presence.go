@@ -35,7 +35,7 @@ const (
 	beat = ""
 	// lastWord is the line with which a replica stops in order.
 	lastWord = "bye"
-	// listenersMost is how many may listen at a time. Each replica has a few.
+	// listenersMost is how many may listen at a time; one more hears the name and has to ask again. Each replica has a few.
 	listenersMost = 64
 	// writePatience is how long one that listens may take nothing.
 	writePatience = 5 * time.Second
@@ -44,11 +44,12 @@ const (
 // ServeHTTP implements http.Handler: lines of text, the first of which is the replica's name.
 func (p *Presence) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := p.name.Load()
-	defer p.heard.Add(-1)
-	if p.heard.Add(1) > listenersMost || name == nil {
+	if name == nil {
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 		return
 	}
+	defer p.heard.Add(-1)
+	crowded := p.heard.Add(1) > listenersMost // the name alone says that it is there, however many strangers listen
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	out := http.NewResponseController(w)
 	say := func(line string) bool {
@@ -58,7 +59,7 @@ func (p *Presence) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	tick := time.NewTicker(beatInterval)
 	defer tick.Stop()
-	for said := say(*name); said; {
+	for said := say(*name); said && !crowded; {
 		select {
 		case <-tick.C:
 			said = say(beat)

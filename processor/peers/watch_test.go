@@ -315,6 +315,34 @@ func TestEachIsWatched(t *testing.T) {
 	}
 }
 
+// A replica to which strangers listen, more than may, is not taken for gone, and noticed when it ends.
+func TestCrowdedReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.begin("a", "a:1")
+		b := w.begin("b", "b:1")
+		watch, stop := w.watch("a", false)
+		defer stop()
+		time.Sleep(10 * time.Second)
+		b.Presence.heard.Add(listenersMost)
+		w.hangUp()
+		time.Sleep(time.Minute)
+		w.isOut()
+		b.Presence.heard.Add(-listenersMost)
+		time.Sleep(time.Second)
+		if watch.Heard() != 1 {
+			t.Errorf("heard are %d", watch.Heard())
+		}
+		b.Presence.heard.Add(listenersMost)
+		w.hangUp()
+		time.Sleep(time.Minute)
+		b.kill()
+		if took := w.takes(1, time.Minute); took > 100*time.Millisecond {
+			t.Errorf("it was taken out after %v", took)
+		}
+	})
+}
+
 // Nothing is said before there is a name, and a few may listen at a time.
 func TestPresenceIsBounded(t *testing.T) {
 	ask := func(p *Presence) int {
@@ -336,8 +364,14 @@ func TestPresenceIsBounded(t *testing.T) {
 	if slices.Contains(codes, http.StatusServiceUnavailable) {
 		t.Error("those that listen no more count")
 	}
-	p.heard.Store(listenersMost)
-	if code := ask(p); code != http.StatusServiceUnavailable {
-		t.Errorf("one more than may: %d", code)
+	crowded := NewPresence()
+	crowded.Begin("a")
+	crowded.heard.Store(listenersMost)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*beatInterval)
+	defer cancel()
+	w := httptest.NewRecorder()
+	crowded.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, Path, nil))
+	if said := w.Body.String(); said != "a\n" {
+		t.Errorf("one more than may hears %q", said)
 	}
 }

@@ -22,6 +22,7 @@ type world struct {
 	mu sync.Mutex
 
 	at       map[string]*place // by address
+	wires    []*wire           // all that were
 	group    map[string]string // what the group says: addresses by replica
 	takenOut []string
 	fails    error         // of taking out
@@ -151,7 +152,11 @@ func (w *world) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	case <-p.ended:
 		return nil, refused
 	}
-	return &wire{Conn: own, w: w, to: p, closed: make(chan struct{})}, nil
+	conn := &wire{Conn: own, w: w, to: p, closed: make(chan struct{})}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wires = append(w.wires, conn)
+	return conn, nil
 }
 
 // wire is a connection to a replica, which says nothing while that is frozen.
@@ -174,6 +179,16 @@ func (c *wire) Read(b []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// hangUp ends all connections, as what is between replicas may.
+func (w *world) hangUp() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.wires {
+		_ = c.Conn.Close()
+	}
+	w.wires = nil
 }
 
 // Close implements net.Conn.
