@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"regexp"
 	"strconv"
@@ -105,7 +106,8 @@ func isReachable(addr net.Addr) bool {
 }
 
 // presenceAddress is where other replicas reach what listens at addr. What listens on every interface is reached by that which leads to the brokers.
-func presenceAddress(addr net.Addr, to brokers) string {
+// Empty: that is not known, which is logged, since it stays so.
+func presenceAddress(addr net.Addr, to brokers, logger *slog.Logger) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsUnspecified() {
 		return addr.String()
@@ -123,5 +125,7 @@ func presenceAddress(addr net.Addr, to brokers) string {
 		conn.Close()
 		return net.JoinHostPort(own.IP.String(), strconv.Itoa(tcp.Port))
 	}
+	logger.Warn("no broker is found, so other replicas are not told where this one is: what is lost waits for its session in the group; start it again when brokers are found, or set admin.listen to an address of this host",
+		"admin", addr.String())
 	return ""
 }

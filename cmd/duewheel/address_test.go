@@ -1,7 +1,9 @@
 package main
 
 import (
+	"log/slog"
 	"net"
+	"strings"
 	"testing"
 )
 
@@ -19,8 +21,13 @@ func TestPresenceAddress(t *testing.T) {
 		{"::", brokers{"no-such-host.invalid:9092", "127.0.0.1:9092"}, "127.0.0.1:9464"},
 		{"::", brokers{"no-such-host.invalid:9092"}, ""},
 	} {
-		if got := presenceAddress(&net.TCPAddr{IP: net.ParseIP(c.ip), Port: 9464}, c.to); got != c.want {
+		var log strings.Builder
+		got := presenceAddress(&net.TCPAddr{IP: net.ParseIP(c.ip), Port: 9464}, c.to, slog.New(slog.NewTextHandler(&log, nil)))
+		if got != c.want {
 			t.Errorf("%s, brokers at %s: %q, want %q", c.ip, c.to, got, c.want)
+		}
+		if said := strings.Contains(log.String(), "not told where this one is"); said != (got == "") {
+			t.Errorf("%s, brokers at %s: it says %q", c.ip, c.to, log.String())
 		}
 	}
 }
