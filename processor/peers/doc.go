@@ -7,8 +7,10 @@
 //   - Nothing listens there any more, or another replica does: it has ended. The members that it has left in the group are taken out.
 //   - Nothing comes, and no new connection brings anything, for 3 s: its machine is gone, or it is frozen, or the way to it is cut. In exactly_once
 //     it is taken out, too, since a replica that has been given up is fenced, whatever it believes. In at_least_once, where it would go on for a while,
-//     its session decides, unless its process ends meanwhile. A silence counts only while this process runs and the group answers it, since one that
-//     was itself frozen or cut off has heard nothing of anyone.
+//     its session decides, unless its process ends meanwhile.
+//
+// Nothing of it counts before the group has answered this process, and a silence only if this process ran meanwhile, since one that was itself cut off or
+// frozen hears nothing of anyone.
 //
 // One that was never heard is not judged, so where replicas cannot reach each other the session decides, as without this package. One that was taken out for
 // its silence and is heard again is not judged by that any more, nor one that was taken out for its end by its end, so that two that are at odds do not go on

@@ -153,16 +153,16 @@ func (w *Watch) watch(ctx context.Context, p *peer) {
 			return
 		case !p.heard, errors.Is(err, errStopped):
 			p.heard, pause = false, acquaintPause
-		case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, errAnother):
-			w.judge(ctx, p, err, true)
 		case errors.Is(err, errAsleep):
 			p.last, p.answered = time.Now(), false
-		case time.Since(p.last) >= patience && p.answered:
-			w.judge(ctx, p, err, false)
-			pause = acquaintPause
 		case !p.answered: // who is cut off hears nothing, and would take others out as soon as it is back
 			_, err := w.Addresses(ctx)
 			p.answered = err == nil
+		case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, errAnother):
+			w.judge(ctx, p, err, true)
+		case time.Since(p.last) >= patience:
+			w.judge(ctx, p, err, false)
+			pause = acquaintPause
 		}
 		wait.For(ctx, pause)
 	}
@@ -205,23 +205,20 @@ func (w *Watch) meet(p *peer) {
 // judge takes a replica out of the group if it has ended. certain: that is known, and not only likely. One that is silent goes on being looked for, since it may end yet.
 func (w *Watch) judge(ctx context.Context, p *peer, why error, certain bool) {
 	v := verdict{p.replica, certain}
-	if p.heard = !certain; !certain && w.AtLeastOnce || w.isWrong(v) {
+	if !certain && w.AtLeastOnce || w.isWrong(v) {
 		if !p.told {
 			w.Log.Info("a replica is not heard any more; its session in the group decides", "peer", p.replica, "why", why)
 		}
-		p.told = true
+		p.heard, p.told, p.answered = !certain, true, false
 		return
 	}
-	trying, cancel := ctx, func() {}
-	if !certain { // what is only likely may not be so any more after a while
-		trying, cancel = context.WithTimeout(ctx, silence)
-	}
+	trying, cancel := context.WithTimeout(ctx, silence) // what was seen may not be so any more after a while: then it is looked for again
 	defer cancel()
 	members, err := w.TakeOut(trying, p.replica)
 	switch {
 	case ctx.Err() != nil:
 		return
-	case err != nil && trying.Err() != nil && members == 0:
+	case err != nil && members == 0 && trying.Err() != nil:
 		p.answered = false
 		return
 	}

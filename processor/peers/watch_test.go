@@ -151,6 +151,39 @@ func TestCutOffReplicaTakesNobodyOut(t *testing.T) {
 	}
 }
 
+// The same where connections are refused meanwhile, as by what stands between this process and all others when that starts anew.
+func TestRefusedReplicaTakesNobodyOut(t *testing.T) {
+	for _, atLeastOnce := range []bool{false, true} {
+		alone(t, atLeastOnce, func(w *world, watch *Watch, b *place) {
+			for _, length := range []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 20 * time.Second} {
+				end := w.cutOff()
+				w.refuse(true)
+				w.hangUp()
+				time.Sleep(length)
+				end()
+				time.Sleep(lookForPause / 2) // the way to brokers is there first
+				w.refuse(false)
+				time.Sleep(10 * time.Second)
+				w.isOut()
+			}
+			b.kill()
+			w.takes(1, time.Second)
+		})
+	}
+}
+
+// What has ended while the group does not answer is taken out when it does.
+func TestGroupAnswersLate(t *testing.T) {
+	alone(t, false, func(w *world, watch *Watch, b *place) {
+		end := w.cutOff()
+		b.kill()
+		time.Sleep(5 * time.Minute)
+		w.isOut()
+		end()
+		w.takes(1, time.Second)
+	})
+}
+
 // What cannot be taken out soon is looked for again first.
 func TestTakingOutIsSlow(t *testing.T) {
 	alone(t, false, func(w *world, watch *Watch, b *place) {

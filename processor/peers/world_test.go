@@ -26,6 +26,7 @@ type world struct {
 	group    map[string]string // what the group says: addresses by replica
 	takenOut []string
 	fails    error         // of taking out
+	refuses  bool          // connections, wherever they go
 	cut      chan struct{} // closed when the one that watches reaches the group again; nil: it does
 }
 
@@ -141,6 +142,9 @@ func (w *world) reach(ctx context.Context, longest time.Duration) error {
 func (w *world) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	w.mu.Lock()
 	p := w.at[address]
+	if w.refuses {
+		p = nil
+	}
 	w.mu.Unlock()
 	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	if p == nil {
@@ -179,6 +183,13 @@ func (c *wire) Read(b []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// refuse has connections be refused, or not any more.
+func (w *world) refuse(is bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refuses = is
 }
 
 // hangUp ends all connections, as what is between replicas may.
