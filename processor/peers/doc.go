@@ -10,7 +10,7 @@
 //     its session decides, unless its process ends meanwhile.
 //
 // Nothing of it counts before the group has answered this process, and a silence only if this process ran meanwhile, since one that was itself cut off or
-// frozen hears nothing of anyone.
+// frozen hears nothing of anyone. Nor does a silence count where none of several replicas is heard any more.
 //
 // One that was never heard is not judged, so where replicas cannot reach each other the session decides, as without this package. One that was taken out for
 // its silence and is heard again is not judged by that any more, nor one that was taken out for its end by its end, so that two that are at odds do not go on

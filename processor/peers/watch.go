@@ -38,6 +38,7 @@ type Watch struct {
 	silent telling.Lasting // why the group does not say who is in it
 
 	heard    atomic.Int64 // replicas that are heard now
+	awaited  atomic.Int64 // replicas that were heard, and neither stopped nor were judged
 	takenOut atomic.Int64 // replicas that were
 
 	mu     sync.Mutex
@@ -129,6 +130,7 @@ type peer struct {
 	heard            bool      // since it was judged last
 	last             time.Time // when it was heard last
 	answered         bool      // the group has answered since, so it is not this replica that nothing reaches
+	among            bool      // others were heard then
 	told             bool      // that its session decides, since it was heard last
 }
 
@@ -145,6 +147,7 @@ const (
 
 // watch listens to a replica until ctx ends, and judges it when it is not heard any more.
 func (w *Watch) watch(ctx context.Context, p *peer) {
+	defer w.await(p, false)
 	for ctx.Err() == nil {
 		err := w.listen(ctx, p)
 		pause := lookForPause
@@ -152,12 +155,13 @@ func (w *Watch) watch(ctx context.Context, p *peer) {
 		case ctx.Err() != nil:
 			return
 		case !p.heard, errors.Is(err, errStopped):
-			p.heard, pause = false, acquaintPause
+			w.await(p, false)
+			pause = acquaintPause
 		case errors.Is(err, errAsleep):
 			p.last, p.answered = time.Now(), false
 		case !p.answered: // who is cut off hears nothing, and would take others out as soon as it is back
 			_, err := w.Addresses(ctx)
-			p.answered = err == nil
+			p.answered, p.among = err == nil, !w.deaf()
 		case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, errAnother):
 			w.judge(ctx, p, err, true)
 		case time.Since(p.last) >= patience:
@@ -182,9 +186,25 @@ func (w *Watch) listen(ctx context.Context, p *peer) error {
 			w.heard.Add(1)
 			w.meet(p)
 		}
-		p.heard, p.last, p.answered, p.told = true, time.Now(), false, false
+		w.await(p, true)
+		p.last, p.answered, p.told = time.Now(), false, false
 	})
 }
+
+// await notes whether a replica is to be heard.
+func (w *Watch) await(p *peer, is bool) {
+	switch {
+	case is && !p.heard:
+		w.awaited.Add(1)
+	case !is && p.heard:
+		w.awaited.Add(-1)
+	}
+	p.heard = is
+}
+
+// deaf reports whether none of several replicas is heard any more. It is the way to them that is cut then, mostly, and they all live: a firewall that keeps replicas from
+// each other would else have each take out those that it watches.
+func (w *Watch) deaf() bool { return w.heard.Load() == 0 && w.awaited.Load() > 1 }
 
 // meet takes in that a replica is there.
 func (w *Watch) meet(p *peer) {
@@ -205,11 +225,12 @@ func (w *Watch) meet(p *peer) {
 // judge takes a replica out of the group if it has ended. certain: that is known, and not only likely. One that is silent goes on being looked for, since it may end yet.
 func (w *Watch) judge(ctx context.Context, p *peer, why error, certain bool) {
 	v := verdict{p.replica, certain}
-	if !certain && w.AtLeastOnce || w.isWrong(v) {
+	if !certain && (w.AtLeastOnce || !p.among || w.deaf()) || w.isWrong(v) {
 		if !p.told {
 			w.Log.Info("a replica is not heard any more; its session in the group decides", "peer", p.replica, "why", why)
 		}
-		p.heard, p.told, p.answered = !certain, true, false
+		p.told, p.answered = true, false
+		w.await(p, !certain)
 		return
 	}
 	trying, cancel := context.WithTimeout(ctx, silence) // what was seen may not be so any more after a while: then it is looked for again
@@ -222,7 +243,7 @@ func (w *Watch) judge(ctx context.Context, p *peer, why error, certain bool) {
 		p.answered = false
 		return
 	}
-	p.heard = false
+	w.await(p, false)
 	if err == nil || members > 0 {
 		w.note(v)
 	}

@@ -184,6 +184,49 @@ func TestGroupAnswersLate(t *testing.T) {
 	})
 }
 
+// Where replicas cannot hear each other any more, none is taken out, nor when they can again; one that has gone meanwhile is.
+func TestNobodyIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var places []*place
+		for i := range 6 {
+			places = append(places, w.begin(fmt.Sprint(i), fmt.Sprintf("%d:1", i)))
+		}
+		for i := range places {
+			_, stop := w.watch(fmt.Sprint(i), false)
+			defer stop()
+		}
+		for i := range 12 {
+			time.Sleep(10 * time.Second)
+			for _, p := range places {
+				w.freeze(p)
+			}
+			time.Sleep(time.Minute + time.Duration(i)*350*time.Millisecond)
+			w.isOut()
+			for _, p := range places {
+				time.Sleep(200 * time.Millisecond) // a way is found again sooner or later
+				w.thaw(p)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		for _, p := range places {
+			w.freeze(p)
+		}
+		time.Sleep(10 * time.Second)
+		for i, p := range places {
+			if i != 1 {
+				w.thaw(p)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		if out := slices.Compact(w.out()); !slices.Equal(out, []string{"1"}) {
+			t.Errorf("taken out are %v", out)
+		}
+		w.thaw(places[1])
+		time.Sleep(10 * time.Second)
+	})
+}
+
 // What cannot be taken out soon is looked for again first.
 func TestTakingOutIsSlow(t *testing.T) {
 	alone(t, false, func(w *world, watch *Watch, b *place) {
