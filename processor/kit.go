@@ -35,7 +35,7 @@ type shared struct {
 	presence *presence    // nil: sessions alone tell which replicas have ended
 	assigned picture.Set
 	epochs   kafka.Epochs    // a lane tells it, before it joins the group
-	uneven   wait.Wake       // asked by the standbys for a rebalance
+	uneven   wait.Wake       // asked for a rebalance: by the standbys, and when a replica was taken out
 	settings wait.Wake       // asked by lanes to look at the settings of delay topics: partitions were assigned
 	until    context.Context // ends before the time for the shutdown is over: nothing waits for brokers any more
 }

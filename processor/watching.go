@@ -23,7 +23,11 @@ func (s *shared) watchPeers(ctx context.Context, cl *kgo.Client) {
 		AtLeastOnce: s.cfg.Guarantee == AtLeastOnce,
 		Addresses:   func(ctx context.Context) (map[string]string, error) { return s.peerAddresses(ctx, cl) },
 		TakeOut: func(ctx context.Context, replica string) (int, error) {
-			return group.TakeOutReplica(ctx, cl, cfg, func(clientID string) bool { return assignor.ReplicaOf(clientID) == replica })
+			n, err := group.TakeOutReplica(ctx, cl, cfg, func(clientID string) bool { return assignor.ReplicaOf(clientID) == replica })
+			if err == nil && (n > 0 || s.isRebalancing(ctx, cl)) { // else all have their shares already
+				s.uneven.Ask() // a lane asks for its share at once, and not at its next heartbeat
+			}
+			return n, err
 		},
 		Dial: (&net.Dialer{}).DialContext,
 		Log:  s.cfg.Logger,
@@ -51,6 +55,12 @@ func (s *shared) peerAddresses(ctx context.Context, cl *kgo.Client) (map[string]
 		}
 	}
 	return view.Addresses, nil
+}
+
+// isRebalancing reports whether the group shares its partitions out just now.
+func (s *shared) isRebalancing(ctx context.Context, cl *kgo.Client) bool {
+	view, err := assignor.Describe(ctx, cl, s.cfg.Group, s.cfg.Protocol == ProtocolConsumer)
+	return view == nil && err == nil
 }
 
 // takeOutConfig is what a process is that takes others out of the group.

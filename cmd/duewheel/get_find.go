@@ -166,7 +166,7 @@ func (v *view) atHandleOf(ctx context.Context, p partitionOf, h topics.Handle, p
 	}
 	if one.record == nil {
 		if h.Offset < got.Bounds.Start {
-			return nil, v.removed(p, one, h)
+			return nil, removed(v.Group, p, one, h)
 		}
 		return nil, findings{fmt.Errorf("unknown: no committed record has offset %d in %s: it is a marker, or its producer has aborted it, or it was compacted away", h.Offset, p)}
 	}
@@ -225,7 +225,8 @@ type removedError struct {
 
 func (r *removedError) Error() string { return r.text }
 
-func (v *view) removed(p partitionOf, one *foundRecord, h topics.Handle) error {
+// removed says what may have become of a record that the log does not have any more, as a group can tell.
+func removed(group string, p partitionOf, one *foundRecord, h topics.Handle) error {
 	unless, or := "", ""
 	if !one.whole() {
 		carried := fmt.Sprintf("it was carried, to where the last %s of the log lie, which were not searched %s", count(one.left(), "record"), one.why())
@@ -236,7 +237,7 @@ func (v *view) removed(p partitionOf, one *foundRecord, h topics.Handle) error {
 	case got.Lost && h.Offset >= got.Needed:
 		became = fmt.Sprintf("it may have been pending, since the topic has lost what was from offset %d on (`duewheel checkpoints`)%s; a replica whose state directory has it delivers it", got.Needed, unless)
 	case got.Fresh || got.Anew:
-		became = fmt.Sprintf("retention or trimming has removed it, and whether it was resolved the group %s cannot tell, which has committed nothing there (-g chooses another group)", v.Group)
+		became = fmt.Sprintf("retention or trimming has removed it, and whether it was resolved the group %s cannot tell, which has committed nothing there (-g chooses another group)", group)
 	}
 	return &removedError{p, h, fmt.Sprintf("unknown: the log of %s begins at offset %d, and %s lay before that: %s", p, one.got.Bounds.Start, h, became)}
 }

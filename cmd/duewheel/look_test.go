@@ -397,11 +397,10 @@ func TestReschedule(t *testing.T) {
 
 // That nothing is known of a record which its log has lost does not say that it was resolved, where not all was searched in which a copy may lie.
 func TestRemovedUnlessCarried(t *testing.T) {
-	v := &view{Looker: &ahead.Looker{}}
 	one := &foundRecord{got: &ahead.Looked{Bounds: kafka.Bounds{Start: 7}}, searched: searched{to: 9, end: 9}}
-	whole := v.removed(partitionOf{}, one, topics.Handle{}).Error()
+	whole := removed("g", partitionOf{}, one, topics.Handle{}).Error()
 	one.searched = searched{to: 8, end: 10}
-	part := v.removed(partitionOf{}, one, topics.Handle{}).Error()
+	part := removed("g", partitionOf{}, one, topics.Handle{}).Error()
 	const carried = "unless it was carried, to where the last 2 records of the log lie, which were not searched (--patience), or the topic had lost"
 	if strings.Contains(whole, "carried") || !strings.Contains(part, carried) {
 		t.Errorf("it is said:\n%s\n%s", whole, part)
