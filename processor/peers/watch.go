@@ -268,5 +268,5 @@ func (w *Watch) isWrong(v verdict) bool {
 func (w *Watch) note(v verdict) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.judged[v] = w.judged[v]
+	w.judged[v] = false
 }
