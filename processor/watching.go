@@ -41,7 +41,7 @@ func (s *shared) watchPeers(ctx context.Context, cl *kgo.Client) {
 func (s *shared) peerAddresses(ctx context.Context, cl *kgo.Client) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
-	view, err := assignor.Describe(ctx, cl, s.cfg.Group, s.cfg.Protocol == ProtocolConsumer)
+	view, err := s.view(ctx, cl)
 	if view == nil || err != nil {
 		return nil, err
 	}
@@ -57,9 +57,14 @@ func (s *shared) peerAddresses(ctx context.Context, cl *kgo.Client) (map[string]
 	return view.Addresses, nil
 }
 
+// view is the group as its coordinator tells it; nil while it shares its partitions out.
+func (s *shared) view(ctx context.Context, cl *kgo.Client) (*assignor.View, error) {
+	return assignor.Describe(ctx, cl, s.cfg.Group, s.cfg.Protocol == ProtocolConsumer)
+}
+
 // isRebalancing reports whether the group shares its partitions out just now.
 func (s *shared) isRebalancing(ctx context.Context, cl *kgo.Client) bool {
-	view, err := assignor.Describe(ctx, cl, s.cfg.Group, s.cfg.Protocol == ProtocolConsumer)
+	view, err := s.view(ctx, cl)
 	return view == nil && err == nil
 }
 

@@ -26,36 +26,17 @@ func (s *staying) takeOut(ctx context.Context, left map[int]string) {
 }
 
 // isIn reports whether the group has the member.
-func (s *staying) isIn() bool {
+func (s *staying) isIn() (in bool) {
 	s.t.Helper()
 	id, _ := s.cl.GroupMetadata()
-	ids, _ := s.members()
-	return slices.Contains(ids, id)
-}
-
-// awaitClient waits until the group has a member of a client id.
-func (s *staying) awaitClient(id string) {
-	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		if _, clients := s.members(); slices.Contains(clients, id) {
-			return
-		}
-		if time.Now().After(end) {
-			s.t.Fatalf("%s is not in the group", id)
-		}
-	}
-}
-
-// members are those of the group, by their ids and the ids of their clients.
-func (s *staying) members() (ids, clients []string) {
-	s.t.Helper()
+	var ids []string
 	if s.group.cfg.Protocol == Consumer {
 		d, err := kadm.NewClient(s.cl).DescribeConsumerGroups(context.Background(), "g")
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		for _, m := range d["g"].Members {
-			ids, clients = append(ids, m.MemberID), append(clients, m.ClientID)
+			ids = append(ids, m.MemberID)
 		}
 	} else {
 		d, err := kadm.NewClient(s.cl).DescribeGroups(context.Background(), "g")
@@ -63,10 +44,10 @@ func (s *staying) members() (ids, clients []string) {
 			s.t.Fatal(err)
 		}
 		for _, m := range d["g"].Members {
-			ids, clients = append(ids, m.MemberID), append(clients, m.ClientID)
+			ids = append(ids, m.MemberID)
 		}
 	}
-	return ids, clients
+	return slices.Contains(ids, id)
 }
 
 // silent makes a member that says nothing any more, as if its process had been killed. Its session is longer than the test.
@@ -252,15 +233,18 @@ func TestTakeOutReplica(t *testing.T) {
 				}
 			}
 			opts := []kgo.Opt{kgo.SeedBrokers(gone.cluster.ListenAddrs()...), kgo.ConsumerGroup("g"), kgo.ConsumeTopics(testTopic), kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.ClientID("here-0")}
+			in := make(chan struct{})
 			if protocol == Consumer {
-				opts = append(opts, kgo.ServerSideBalancer())
+				opts = append(opts, kgo.ServerSideBalancer(), kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) { close(in) }))
+			} else {
+				close(in) // it is waited for
 			}
 			here, err := kgo.NewClient(opts...)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer here.Close()
-			gone.awaitClient("here-0")
+			<-in
 			for _, want := range []int{1, 0} {
 				if n, err := TakeOutReplica(t.Context(), cl, cfg, of); n != want || err != nil {
 					t.Errorf("%d members were taken out, want %d: %v", n, want, err)

@@ -3,16 +3,17 @@ package peers
 import (
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // Presence tells other replicas that this one is there, for as long as it is.
 type Presence struct {
-	name   atomic.Pointer[string]
-	heard  atomic.Int64 // how many listen
-	ended  chan struct{}
-	closed atomic.Bool
+	name  atomic.Pointer[string]
+	heard atomic.Int64 // how many listen
+	ended chan struct{}
+	once  sync.Once // of End
 }
 
 // NewPresence makes one that has nothing to say until Begin.
@@ -22,11 +23,7 @@ func NewPresence() *Presence { return &Presence{ended: make(chan struct{})} }
 func (p *Presence) Begin(replica string) { p.name.Store(&replica) }
 
 // End tells those who listen that the replica has stopped in order.
-func (p *Presence) End() {
-	if !p.closed.Swap(true) {
-		close(p.ended)
-	}
-}
+func (p *Presence) End() { p.once.Do(func() { close(p.ended) }) }
 
 const (
 	// beatInterval is the time between two beats.
