@@ -156,7 +156,7 @@ func (v *life) audited(it *Item) {
 func (v *life) toldAs(r *removal) state.Key {
 	if r.kind == releaseRecord {
 		if _, of, is := testMark.Written(v.log[r.key.Seq].Headers, r.key.Seq); is {
-			return state.Key{Due: v.log[of.Origin.Offset].asked, Seq: of.Origin.Offset}
+			return state.Key{Due: cmp.Or(v.log[of.Origin.Offset].asked, v.log[of.Origin.Offset].until), Seq: of.Origin.Offset} // by whatever names it is read now
 		}
 	}
 	return r.key
