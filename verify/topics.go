@@ -82,7 +82,8 @@ func reach(ctx context.Context, cl *kgo.Client) error {
 	select {
 	case err := <-answered:
 		if err != nil {
-			return fmt.Errorf("reach the brokers: %w", err)
+			brokers, _ := cl.OptValue(kgo.SeedBrokers).([]string)
+			return fmt.Errorf("reach %s: %w", strings.Join(brokers, ","), err)
 		}
 		return nil
 	case <-ctx.Done():

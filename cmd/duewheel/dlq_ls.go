@@ -36,8 +36,8 @@ line counts them by code; with -o json, where each line is an object, it goes to
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			want, err := o.filter(cmd, time.Now())
-			if o.limit < 1 && cmd.Flags().Changed("limit") {
-				err = joinLines(err, fmt.Errorf("--limit %d: at least 1", o.limit))
+			if o.limit < 0 {
+				err = joinLines(err, fmt.Errorf("--limit %d: at least 1, and 0 for all", o.limit))
 			}
 			if err := joinLines(err, checkOutput(o.output), checkPlaces(o.from)); err != nil {
 				return err
@@ -49,7 +49,7 @@ line counts them by code; with -o json, where each line is an object, it goes to
 	}
 	o.addTopics(cmd)
 	o.addFilters(cmd)
-	cmd.Flags().IntVar(&o.limit, "limit", 0, "end after so many")
+	cmd.Flags().IntVar(&o.limit, "limit", 0, "end after so many; 0: all")
 	addOutput(cmd, &o.output)
 	return cmd
 }

@@ -157,6 +157,7 @@ func TestDLQList(t *testing.T) {
 		{"a topic that is named twice", "parked/0@0", []string{"-t", "parked", "-t", "parked"}},
 		{"some", "delays.dead/0@0 delays.dead/0@1", []string{"--limit", "2"}},
 		{"as many as there are", all, []string{"--limit", "4"}},
+		{"all", all, []string{"--limit", "0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, notes, err := both(t, append([]string{"dlq", "ls", "-c", config}, test.args...)...)
@@ -433,7 +434,7 @@ func TestDLQSaysWhatIsWrong(t *testing.T) {
 		{"reach 127.0.0.1:1: ", inBoth(every, "-b", "127.0.0.1:1", "-t", "dead", "-y")},
 		{"the topic nowhere does not exist", [][]string{{"dlq", "show", "-b", addr, "nowhere/0@1"}}},
 		{"which dead letter topic? Name a configuration", [][]string{{"dlq", "show", "-b", addr, "delays.dead/0@0", "0@1"}}},
-		{"--limit 0: at least 1", [][]string{{"dlq", "ls", "--limit", "0"}}},
+		{"--limit -1: at least 1, and 0 for all", [][]string{{"dlq", "ls", "--limit", "-1"}}},
 		{"-o yaml: text or json", [][]string{{"dlq", "ls", "-o", "yaml"}, {"dlq", "show", "0@1", "-o", "yaml"}}},
 		{"2 problems:\n  \"a@b\" is not a place: ", [][]string{{"dlq", "show", "a@b", "0@-1"}}},
 		{"which dead letter? Give its place", [][]string{{"dlq", "show", "-c", config}}},

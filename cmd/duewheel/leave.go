@@ -50,7 +50,10 @@ func leave(ctx context.Context, cl *kgo.Client, s settings, instances []string, 
 		return errors.New("name an instance id, or set group.instance_id")
 	}
 	members, err := staticMembers(ctx, cl, s.Group)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoSuchGroup):
+		return findings{fmt.Errorf("group %s: %w", s.Group, err)}
+	case err != nil:
 		return askOfGroup("Describe", fmt.Errorf("group %s: %w", s.Group, err), s.Group)
 	}
 	var gone []staticMember

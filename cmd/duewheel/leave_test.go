@@ -54,15 +54,16 @@ func TestLeaveSaysWhatIsMissing(t *testing.T) {
 	_, addr := cluster(t, nil)
 	for _, test := range []struct {
 		want string
+		code int
 		args []string
 	}{
-		{"group nobody: there is no such group, or it has no members", []string{"-g", "nobody", "eu"}},
-		{"name an instance id, or set group.instance_id", []string{"-g", "g"}},
-		{"group.id is missing", []string{"eu"}},
+		{"group nobody: there is no such group, or it has no members", 1, []string{"-g", "nobody", "eu"}},
+		{"name an instance id, or set group.instance_id", 2, []string{"-g", "g"}},
+		{"group.id is missing", 2, []string{"eu"}},
 	} {
 		_, err := command(t, "", append([]string{"leave", "-b", addr}, test.args...)...)
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%v: got %v, want %s", test.args, err, test.want)
+		if err == nil || !strings.Contains(err.Error(), test.want) || exitCode(err) != test.code {
+			t.Errorf("%v: got %v, exit code %d, want %s, %d", test.args, err, exitCode(err), test.want, test.code)
 		}
 	}
 	out, err := command(t, "", "leave", "--help")

@@ -379,7 +379,7 @@ func (n *problemsOf) tell(w io.Writer, group string) {
 	}
 	say(n.fresh, "the group "+group+" has committed nothing there, so all that the log holds counts as new (-g chooses another group)")
 	say(n.anew, "the checkpoint is of a topic that was deleted; all that the log holds counts as new")
-	say(n.lost, "the log has lost records that were pending (retention); what is left is shown")
+	say(n.lost, "the log has lost records that were pending (its beginning was deleted, or compacted); what is left is shown")
 	say(n.open, "a transaction is open there for long: what lies in it or behind it is not read yet, by replicas neither")
 	if n.refused > 0 {
 		unless := ""
