@@ -65,6 +65,8 @@ func (w *Watch) TakenOut() int64 { return w.takenOut.Load() }
 const (
 	// lookInterval is the time between two looks at who is in the group.
 	lookInterval = 2 * time.Second
+	// lookShare is the time between the looks of two replicas of a large group: each takes the coordinator time that grows with the group.
+	lookShare = 100 * time.Millisecond
 	// silentLooks is how many looks in a row may have no answer before that is told.
 	silentLooks = 5
 	// watchedMost is how many replicas are watched.
@@ -101,7 +103,7 @@ func (w *Watch) Run(ctx context.Context) {
 				}
 			}
 		}
-		if !wait.For(ctx, lookInterval) {
+		if !wait.For(ctx, max(lookInterval, time.Duration(len(addresses))*lookShare)) {
 			return
 		}
 	}

@@ -391,6 +391,25 @@ func TestEachIsWatched(t *testing.T) {
 	}
 }
 
+// All replicas together ask the group no more often than ten times a second.
+func TestLargeGroupIsAskedLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct{ replicas, looks int }{{3, 30}, {20, 30}, {100, 6}} {
+			all := map[string]string{}
+			for i := range test.replicas {
+				all[fmt.Sprint("r", i)] = ""
+			}
+			looks := 0
+			ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
+			NewWatch(&Env{Addresses: func(context.Context) (map[string]string, error) { looks++; return all, nil }}).Run(ctx)
+			cancel()
+			if looks != test.looks {
+				t.Errorf("one of %d replicas has looked %d times in a minute, want %d", test.replicas, looks, test.looks)
+			}
+		}
+	})
+}
+
 // A replica to which strangers listen, more than may, is not taken for gone, and noticed when it ends.
 func TestCrowdedReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
