@@ -28,6 +28,7 @@ type shared struct {
 	seed     uint64 // of what producers must not foresee
 	clock    *clock.Clock
 	targets  *targets.Table
+	hearing  *kafka.Hearing // nil until Run
 	counters *counters
 	store    *local.Store
 	members  *local.Members

@@ -99,7 +99,8 @@ func (k *kit) groupConfig() group.Config {
 		Client: k.cfg.Client, Group: k.cfg.Group, Topics: names, Protocol: k.cfg.Protocol, InstanceID: k.cfg.InstanceID, Number: k.n,
 		ClientID: k.clientID(k.reader, k.n),
 		Balancer: func() kgo.GroupBalancer {
-			return assignor.New(assignor.Replica(kafka.ClientID(k.reader), k.cfg.Instance), k.presence.at(), k.cfg.Standbys, k.holds)
+			address := func() string { return k.presence.at(k.hearing.Local()) }
+			return assignor.New(assignor.Replica(kafka.ClientID(k.reader), k.cfg.Instance), address, k.cfg.Standbys, k.holds)
 		},
 		SessionTimeout: k.cfg.SessionTimeout, HeartbeatInterval: k.cfg.HeartbeatInterval,
 		// A revocation waits for a turn, which TurnTimeout bounds.

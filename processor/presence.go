@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"net"
 	"sync/atomic"
 
 	"github.com/duewheel/duewheel/processor/peers"
@@ -11,17 +12,24 @@ const PresencePath = peers.Path
 
 // presence is how replicas know of each other; nil: sessions alone tell which have ended.
 type presence struct {
-	address string // where this one is found: host:port
+	address string // where this one is found: host:port; the host may be any
 	own     *peers.Presence
 	watch   atomic.Pointer[peers.Watch] // of others; nil until Run
 }
 
-// at is where other replicas find this one; empty: nowhere.
-func (p *presence) at() string {
+// at is where other replicas find this one, which reaches brokers from local; empty: nowhere, or that is not known.
+func (p *presence) at(local string) string {
 	if p == nil {
 		return ""
 	}
-	return p.address
+	host, port, err := net.SplitHostPort(p.address)
+	switch ip := net.ParseIP(host); {
+	case err != nil || host != "" && !ip.IsUnspecified():
+		return p.address
+	case local == "":
+		return ""
+	}
+	return net.JoinHostPort(local, port)
 }
 
 // counts are how many other replicas are heard, and how many were taken out of the group.

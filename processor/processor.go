@@ -34,7 +34,6 @@ import (
 // Run work; everything else may be called from any goroutine at any time.
 type Processor struct {
 	shared
-	hearing  *kafka.Hearing
 	lanes    []*lane
 	entrance *group.Entrance
 	running  atomic.Bool
@@ -88,8 +87,8 @@ func Parallelize() {
 }
 
 // Presence has replicas of a group watch each other, so that what one of them had is with others soon after it has ended, and not when its session does. It is
-// called before Run, and returns what other replicas ask for at [PresencePath] and address (host:port, as they reach this one). Without it or an address, and for static
-// members, whose places are kept for them, sessions decide.
+// called before Run, and returns what other replicas ask for at [PresencePath] and address (host:port, as they reach this one; without a host, or with that of every interface, it is where this
+// one reaches brokers from). Without it or an address, and for static members, whose places are kept for them, sessions decide.
 func (p *Processor) Presence(address string) http.Handler {
 	own := peers.NewPresence()
 	if p.cfg.InstanceID == "" && address != "" {

@@ -56,7 +56,11 @@ func Serve(ctx context.Context, in io.Reader, out, log io.Writer, complete func(
 			return err
 		}
 		mux := http.NewServeMux()
-		mux.Handle("GET "+processor.PresencePath, p.Presence(listener.Addr().String()))
+		_, port, err := net.SplitHostPort(listener.Addr().String())
+		if err != nil {
+			return err
+		}
+		mux.Handle("GET "+processor.PresencePath, p.Presence(":"+port)) // as of one that listens on every interface
 		server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 		defer server.Close()
 		go func() { _ = server.Serve(listener) }() // until it is closed

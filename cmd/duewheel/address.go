@@ -2,12 +2,10 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 	"net"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/duewheel/duewheel/processor/setting"
@@ -103,29 +101,4 @@ func (l *listenAddress) Parse(v any) error {
 func isReachable(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return ok && !tcp.IP.IsLoopback()
-}
-
-// presenceAddress is where other replicas reach what listens at addr. What listens on every interface is reached by that which leads to the brokers.
-// Empty: that is not known, which is logged, since it stays so.
-func presenceAddress(addr net.Addr, to brokers, logger *slog.Logger) string {
-	tcp, ok := addr.(*net.TCPAddr)
-	if !ok || !tcp.IP.IsUnspecified() {
-		return addr.String()
-	}
-	dialer := net.Dialer{Timeout: time.Second}
-	for _, broker := range to {
-		if _, _, err := net.SplitHostPort(broker); err != nil {
-			broker = net.JoinHostPort(broker, "9092")
-		}
-		conn, err := dialer.Dial("udp", broker) // sends nothing
-		if err != nil {
-			continue
-		}
-		own := conn.LocalAddr().(*net.UDPAddr)
-		conn.Close()
-		return net.JoinHostPort(own.IP.String(), strconv.Itoa(tcp.Port))
-	}
-	logger.Warn("no broker is found, so other replicas are not told where this one is: what is lost waits for its session in the group; start it again when brokers are found, or set admin.listen to an address of this host",
-		"admin", addr.String())
-	return ""
 }

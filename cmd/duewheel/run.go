@@ -107,7 +107,7 @@ func startProcessor(ctx context.Context, s settings, loadErr error, logger *slog
 	go tidyStateDir(tidying, above, dir, logger) // not waited for: a disk that hangs must not keep the process from its end
 	var presence http.Handler
 	if listener != nil {
-		presence = p.Presence(presenceAddress(listener.Addr(), s.Brokers, logger))
+		presence = p.Presence(listener.Addr().String())
 	}
 	err = serveAndRun(ctx, p, listener, admin.Options{Source: p, Gatherer: registry, Presence: presence, Stopping: ctx.Done()}, func(ctx context.Context) { warnOfTopics(ctx, s, opts, logger) })
 	sayStopped(ctx, logger, err)

@@ -22,7 +22,7 @@ import (
 type Assignor struct {
 	kgo.GroupBalancer // cooperative-sticky
 	replica           string
-	address           string
+	address           func() string
 	standbys          int
 	holds             func() map[Stored]int64 // up to which offset the store knows partitions
 
@@ -44,8 +44,8 @@ type Stored struct {
 	ID kafka.TopicID
 }
 
-// New makes the assignor of one member. address is where other replicas find the presence of this one; empty: nowhere. holds may be called from any goroutine, at each join.
-func New(replica, address string, standbys int, holds func() map[Stored]int64) *Assignor {
+// New makes the assignor of one member. address is where other replicas find the presence of this one; empty: nowhere. It and holds may be called from any goroutine, at each join.
+func New(replica string, address func() string, standbys int, holds func() map[Stored]int64) *Assignor {
 	return &Assignor{GroupBalancer: kgo.CooperativeStickyBalancer(), replica: replica, address: address, standbys: standbys, holds: holds, counts: map[string]count{}}
 }
 
@@ -76,7 +76,7 @@ func (b *Assignor) JoinGroupMetadata(interests []string, current map[string][]in
 	if err := meta.ReadFrom(plain); err != nil {
 		return plain
 	}
-	w := warmth{Replica: b.replica, Address: b.address, Standbys: b.standbys, Holds: map[string]map[int32]int64{}, GaveUp: b.gaveUp(current)}
+	w := warmth{Replica: b.replica, Address: b.address(), Standbys: b.standbys, Holds: map[string]map[int32]int64{}, GaveUp: b.gaveUp(current)}
 	for h, position := range b.holds() {
 		topic := fmt.Sprintf("%s/%x", h.TP.Topic, h.ID)
 		if w.Holds[topic] == nil {

@@ -36,7 +36,7 @@ type seat struct {
 
 func (c *crew) add(id, replica string, holds map[kafka.TopicPartition]int64, has ...int32) {
 	s := &seat{has: has, holds: holds}
-	s.balancer = New(replica, "", c.standbys, func() map[Stored]int64 { return ofTestTopic(s.holds) })
+	s.balancer = New(replica, nowhere, c.standbys, func() map[Stored]int64 { return ofTestTopic(s.holds) })
 	if c.members == nil {
 		c.members = map[string]*seat{}
 	}
@@ -270,10 +270,10 @@ func TestBalanceWithOthers(t *testing.T) {
 	plain := kgo.CooperativeStickyBalancer()
 	joined := []kmsg.JoinGroupResponseMember{
 		{MemberID: "old", ProtocolMetadata: plain.JoinGroupMetadata([]string{testTopic}, map[string][]int32{testTopic: {0, 1}}, 3)},
-		{MemberID: "new", ProtocolMetadata: New("A", "", 1, func() map[Stored]int64 { return ofTestTopic(know(5, 2)) }).
+		{MemberID: "new", ProtocolMetadata: New("A", nowhere, 1, func() map[Stored]int64 { return ofTestTopic(know(5, 2)) }).
 			JoinGroupMetadata([]string{testTopic}, map[string][]int32{testTopic: {2}}, 3)},
 	}
-	for _, leader := range []kgo.GroupBalancer{plain, New("A", "", 1, func() map[Stored]int64 { return nil })} {
+	for _, leader := range []kgo.GroupBalancer{plain, New("A", nowhere, 1, func() map[Stored]int64 { return nil })} {
 		b, _, err := leader.MemberBalancer(joined)
 		if err != nil {
 			t.Fatal(err)
@@ -331,7 +331,7 @@ func TestBalanceSettles(t *testing.T) {
 
 // No consumer of another kind offers the protocol by which members share partitions out, so brokers do not let one in.
 func TestProtocolIsOurOwn(t *testing.T) {
-	b := New("a", "", 0, func() map[Stored]int64 { return nil })
+	b := New("a", nowhere, 0, func() map[Stored]int64 { return nil })
 	for _, other := range []kgo.GroupBalancer{kgo.CooperativeStickyBalancer(), kgo.StickyBalancer(), kgo.RangeBalancer(), kgo.RoundRobinBalancer()} {
 		if b.ProtocolName() == other.ProtocolName() {
 			t.Errorf("it is called %s, as others are", b.ProtocolName())
@@ -341,3 +341,6 @@ func TestProtocolIsOurOwn(t *testing.T) {
 		t.Error("it is not cooperative")
 	}
 }
+
+// nowhere is the address of a replica that is not to be found.
+func nowhere() string { return "" }

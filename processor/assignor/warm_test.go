@@ -119,12 +119,12 @@ func TestPlanOfWhatMembersSay(t *testing.T) {
 		var joined []kmsg.JoinGroupResponseMember
 		for i, id := range []string{"a", "b"} {
 			holds := know(int64(generations[i])*1000, 0)
-			b := New(id, "", 1, func() map[Stored]int64 { return ofTestTopic(holds) })
+			b := New(id, nowhere, 1, func() map[Stored]int64 { return ofTestTopic(holds) })
 			m := kmsg.NewJoinGroupResponseMember()
 			m.MemberID, m.ProtocolMetadata = id, b.JoinGroupMetadata([]string{testTopic}, map[string][]int32{testTopic: {0}}, generations[i])
 			joined = append(joined, m)
 		}
-		c, err := kgo.NewConsumerBalancer(New("x", "", 1, nil), joined)
+		c, err := kgo.NewConsumerBalancer(New("x", nowhere, 1, nil), joined)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestWhatAMemberSays(t *testing.T) {
 
 // What a member has let go since its last join it says once, and of what it has it says nothing. A member that has too much to say says who it is, and where.
 func TestWhatAMemberLetsGo(t *testing.T) {
-	b := New("A", "", 1, func() map[Stored]int64 { return ofTestTopic(know(5, 0)) })
+	b := New("A", nowhere, 1, func() map[Stored]int64 { return ofTestTopic(know(5, 0)) })
 	for _, join := range []struct {
 		has  []int32
 		want []int32
@@ -173,7 +173,7 @@ func TestWhatAMemberLetsGo(t *testing.T) {
 	for i := range 2000 {
 		much[Stored{kafka.TopicPartition{Topic: fmt.Sprintf("%s-%d", testTopic, i)}, testID}] = 1e6
 	}
-	b = New("A", "10.0.0.1:9464", 1, func() map[Stored]int64 { return much })
+	b = New("A", func() string { return "10.0.0.1:9464" }, 1, func() map[Stored]int64 { return much })
 	if w := said(t, b, nil); w.Replica != "A" || w.Address != "10.0.0.1:9464" || len(w.Holds) > 0 || w.Standbys > 0 {
 		t.Errorf("it says that it is %s at %q, with %d standbys, and what it holds of %d topics", w.Replica, w.Address, w.Standbys, len(w.Holds))
 	}

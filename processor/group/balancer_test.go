@@ -17,7 +17,7 @@ func TestStaysHaveBalancersOfTheirOwn(t *testing.T) {
 	g := New(Config{
 		Client: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, Group: "g", Topics: []string{testTopic}, Protocol: Classic, ClientID: "me",
 		Balancer: func() kgo.GroupBalancer {
-			return assignor.New("me", "", 1, func() map[assignor.Stored]int64 { return nil })
+			return assignor.New("me", func() string { return "" }, 1, func() map[assignor.Stored]int64 { return nil })
 		},
 		SessionTimeout: 9 * time.Second, HeartbeatInterval: 700 * time.Millisecond, RebalanceTimeout: 11 * time.Second,
 		Until: context.Background(), Log: slog.New(slog.DiscardHandler),

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -79,6 +80,28 @@ func (s *Hearing) dial(ctx context.Context, network, address string) (net.Conn, 
 	}
 	s.open[address][c] = true
 	return c, nil
+}
+
+// Local is the IP address from which brokers are reached now, and not a loopback one if there is another; empty: from none that is known.
+func (s *Hearing) Local() (ip string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var best net.IP
+	for _, conns := range s.open {
+		for c := range conns {
+			own, ok := c.LocalAddr().(*net.TCPAddr)
+			if !ok || own.IP == nil {
+				continue
+			}
+			if best == nil || best.IsLoopback() && !own.IP.IsLoopback() || best.IsLoopback() == own.IP.IsLoopback() && bytes.Compare(own.IP.To16(), best.To16()) < 0 {
+				best = own.IP
+			}
+		}
+	}
+	if best == nil {
+		return ""
+	}
+	return best.String()
 }
 
 // listening is a connection whose other end is listened to.

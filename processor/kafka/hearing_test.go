@@ -237,3 +237,56 @@ func TestListenRest(t *testing.T) {
 		}
 	}
 }
+
+// ownEnd is a connection that is made from some address.
+type ownEnd struct {
+	net.Conn
+	from net.Addr
+}
+
+func (c ownEnd) LocalAddr() net.Addr { return c.from }
+
+// Where brokers are reached from is said as long as they are, and is an address that other machines can reach if there is one.
+func TestLocal(t *testing.T) {
+	tcp := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 40000} }
+	b := &speaker{}
+	var from net.Addr
+	s, _, err := ListenTo([]kgo.Opt{kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := b.dial(ctx, network, address)
+		return ownEnd{c, from}, err
+	})}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []net.Conn
+	for _, c := range []struct {
+		from net.Addr
+		want string
+	}{
+		{&net.UnixAddr{Name: "proxy", Net: "unix"}, ""},
+		{tcp("::1"), "::1"},
+		{tcp("127.0.0.1"), "::1"},
+		{tcp("10.0.0.2"), "10.0.0.2"},
+		{tcp("127.0.0.1"), "10.0.0.2"},
+		{tcp("10.0.0.1"), "10.0.0.1"},
+		{tcp("10.0.0.9"), "10.0.0.1"},
+		{tcp("fd00::1"), "10.0.0.1"},
+	} {
+		from = c.from
+		conn, err := s.dial(t.Context(), "tcp", c.from.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, conn)
+		if got := s.Local(); got != c.want {
+			t.Errorf("after one from %v: %q, want %q", c.from, got, c.want)
+		}
+	}
+	for _, c := range open {
+		c.Close()
+	}
+	b.hangUp()
+	if got := s.Local(); got != "" {
+		t.Errorf("with no connection: %q", got)
+	}
+}
