@@ -140,7 +140,7 @@ func (e *engine) options(fs vfs.FS) *pebble.Options {
 	o.Levels[0].FilterPolicy = bloom.FilterPolicy(10) // most ids that are looked for are new
 	o.Levels[0].Compression = func() *sstable.CompressionProfile { return sstable.MinLZCompression }
 	// The usual one also looks ten times a second whether more compactions may run. That costs an idle process its
-	// sleep and a simulated day a second; this one looks whenever a flush or a compaction ends, which is soon enough.
+	// sleep and a simulated day a second; this one looks whenever a compaction ends, and ours has it look when a flush does.
 	o.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	o.Experimental.ReadSamplingMultiplier = -1 // everything is read once: compacting what was read is of no use
 	return o

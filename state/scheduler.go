@@ -31,17 +31,25 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	return may, modest{h, s}
 }
 
-// UpdateGetAllowedWithoutPermission is called when a flush has ended.
+// UpdateGetAllowedWithoutPermission is called when a flush has ended. The database is locked meanwhile.
 func (s *scheduler) UpdateGetAllowedWithoutPermission() {
 	if s.opened.Load() {
-		s.CompactionScheduler.UpdateGetAllowedWithoutPermission()
+		go s.poke()
 	}
 }
 
-// open lets those run that have been waiting.
+// open lets compactions run from now on.
 func (s *scheduler) open() {
 	s.opened.Store(true)
-	s.UpdateGetAllowedWithoutPermission()
+	s.poke()
+}
+
+// poke lets those run that have been waiting. A database that was refused one does not ask again, and the scheduler asks it only when a compaction has ended: so one is
+// said to have.
+func (s *scheduler) poke() {
+	if may, h := s.CompactionScheduler.TrySchedule(); may {
+		h.Done()
+	}
 }
 
 // granted is the database as the scheduler has it compact when another compaction has ended.

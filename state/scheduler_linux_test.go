@@ -18,6 +18,7 @@ func (c *anyCompaction) Register(_ int, db pebble.DBForCompaction)         { c.d
 func (c *anyCompaction) TrySchedule() (bool, pebble.CompactionGrantHandle) { return true, c }
 func (c *anyCompaction) UpdateGetAllowedWithoutPermission()                {}
 func (c *anyCompaction) Started()                                          {}
+func (c *anyCompaction) Done()                                             {}
 func (c *anyCompaction) Schedule(h pebble.CompactionGrantHandle) (took bool) {
 	h.Started()
 	return true
