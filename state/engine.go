@@ -35,6 +35,8 @@ type engine struct {
 	roomAt    atomic.Int64 // written, when HasRoom last looked and there was room
 	roomed    atomic.Int64 // and when that was, in ns since begun
 	begun     time.Time
+	deferral  deferral
+	scheduler *scheduler
 	room      sync.Mutex    // held by the one writer that waits for room; the others queue behind it
 	progress  chan struct{} // one token when a flush or a compaction has ended
 	failed    chan struct{} // closed at the first failure
@@ -75,6 +77,7 @@ func openEngine(o Options, lock *dirLock) (e *engine, err error) {
 		log:      o.Logger,
 		memTable: uint64(min(max(o.MemoryBudget/4, minMemTable), maxMemTable)),
 		begun:    time.Now(),
+		deferral: deferral{at: time.Now()},
 		progress: make(chan struct{}, 1),
 		failed:   make(chan struct{}),
 		closed:   make(chan struct{}),
@@ -91,8 +94,8 @@ func openEngine(o Options, lock *dirLock) (e *engine, err error) {
 	defer cache.Unref()
 	opts := e.options(&guard{o.FS, e, lock})
 	opts.Cache, opts.Lock = cache, lock.lock
-	compactions := &scheduler{CompactionScheduler: opts.Experimental.CompactionScheduler, behind: e.behind}
-	opts.Experimental.CompactionScheduler = compactions
+	e.scheduler = &scheduler{CompactionScheduler: opts.Experimental.CompactionScheduler, behind: e.behind, defers: e.defers}
+	opts.Experimental.CompactionScheduler = e.scheduler
 	db, err := pebble.Open(o.Dir, opts)
 	if err != nil {
 		return nil, err
@@ -102,7 +105,7 @@ func openEngine(o Options, lock *dirLock) (e *engine, err error) {
 	err = e.err
 	e.mu.Unlock()
 	e.look()
-	compactions.open()
+	e.scheduler.open()
 	if err != nil {
 		_ = e.close() // the first error tells more
 		return nil, err
@@ -131,7 +134,7 @@ func (e *engine) options(fs vfs.FS) *pebble.Options {
 		EventListener: &pebble.EventListener{
 			BackgroundError: e.fail,
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { e.fail(fmt.Errorf("%w: %w", ErrCorrupt, i.Details)) },
-			FlushEnd:        func(pebble.FlushInfo) { e.ended() },
+			FlushEnd:        func(pebble.FlushInfo) { e.deferral.flushed(e.written.Load()); e.ended() },
 			CompactionEnd:   func(pebble.CompactionInfo) { e.ended() },
 		},
 	}
@@ -172,6 +175,18 @@ func (e *engine) measure() (tables uint64) {
 
 // behind reports whether compactions have fallen so far behind that they are to give way no longer.
 func (e *engine) behind() bool { return e.sublevels.Load() > modestSublevels }
+
+// defers reports whether compactions are to wait.
+func (e *engine) defers() bool { return e.deferral.is.Load() && e.sublevels.Load() < mostDeferred }
+
+// enterToRead is enter for what reads.
+func (e *engine) enterToRead() error {
+	err := e.enter()
+	if err == nil && e.deferral.reads() {
+		go e.scheduler.poke()
+	}
+	return err
+}
 
 // fail marks the engine as failed. What is in memtables is lost, and the database on disk is what it was after some
 // batch. Pebble calls this with its own locks held.
@@ -319,8 +334,12 @@ func (e *engine) hasRoom() bool {
 	if !e.keepsUp(roomyTables) {
 		return false
 	}
+	roomy := int64(roomySublevels)
+	if e.deferral.is.Load() {
+		roomy = mostDeferred
+	}
 	now := time.Since(e.begun)
-	if over := int64(e.sublevels.Load()) - roomySublevels; over > 0 && (now-time.Duration(e.roomed.Load())).Seconds() < float64(since*over)/roomBytes {
+	if over := int64(e.sublevels.Load()) - roomy; over > 0 && (now-time.Duration(e.roomed.Load())).Seconds() < float64(since*over)/roomBytes {
 		return false
 	}
 	e.roomAt.Store(written)

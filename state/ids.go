@@ -80,7 +80,7 @@ func (p *Partition) FindIDs(ids iter.Seq2[int, []byte], fn func(i int, key Key, 
 		return err
 	}
 	e := p.engine
-	if err := e.enter(); err != nil {
+	if err := e.enterToRead(); err != nil {
 		return p.wrap("find", err)
 	}
 	defer e.leave()

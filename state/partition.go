@@ -173,7 +173,7 @@ func (p *Partition) Scan(after Key, fn func(k Key, value []byte) bool) error {
 		return err
 	}
 	e := p.engine
-	if err := e.enter(); err != nil {
+	if err := e.enterToRead(); err != nil {
 		return p.wrap("scan", err)
 	}
 	defer e.leave()
@@ -213,7 +213,7 @@ func (p *Partition) Get(key Key, fn func(value []byte)) (found bool, err error) 
 		return false, err
 	}
 	e := p.engine
-	if err := e.enter(); err != nil {
+	if err := e.enterToRead(); err != nil {
 		return false, p.wrap("get", err)
 	}
 	defer e.leave()

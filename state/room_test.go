@@ -86,6 +86,7 @@ func TestHasRoomForCompactions(t *testing.T) {
 		flushes := 0
 		write := func() {
 			flushes++
+			s.engine.deferral.reads() // while nothing is read, compactions may fall behind
 			must(t, errors.Join(p.Put(Key{1, 1}, make([]byte, size)), p.Commit(Position{}), s.Flush()))
 			synctest.Wait()
 		}
@@ -128,6 +129,51 @@ func TestHasRoomForCompactions(t *testing.T) {
 		synctest.Wait()
 		if s.engine.behind() || !s.HasRoom() { // which looks
 			t.Error("there is no room when all is compacted, or compactions give way no longer")
+		}
+		must(t, s.Close())
+	})
+}
+
+// While much is written and nothing is read, compactions wait, and there is room: up to so many sublevels. They begin with the first that is read.
+func TestCompactionsWaitForReaders(t *testing.T) {
+	const size = minMemTable / 8
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Open(Options{Dir: "store", FS: vfs.NewMem(), MemoryBudget: 4 * minMemTable})
+		must(t, err)
+		p := openPartition(t, s, orders(0))
+		write := func() (sublevels int) {
+			must(t, errors.Join(p.Put(Key{1, 1}, make([]byte, size)), p.Commit(Position{}), s.Flush()))
+			synctest.Wait()
+			if !s.HasRoom() {
+				t.Error("there is no room")
+			}
+			return int(s.engine.sublevels.Load())
+		}
+		for n := range mostDeferred {
+			if got := write(); got != n+1 {
+				t.Fatalf("%d sublevels after %d flushes", got, n+1)
+			}
+		}
+		for range 3 {
+			if got := write(); got >= mostDeferred {
+				t.Fatalf("%d sublevels, want less than %d", got, mostDeferred)
+			}
+		}
+		for s.engine.sublevels.Load() < 4*mergedSublevels {
+			write()
+		}
+		_, err = p.Get(Key{1, 1}, func([]byte) {})
+		must(t, err)
+		synctest.Wait()
+		s.engine.look()
+		if got := s.engine.sublevels.Load(); got > mergedSublevels {
+			t.Errorf("%d sublevels when something was read", got)
+		}
+		for range 4 * mergedSublevels { // a little is no reason to wait
+			time.Sleep(time.Second * size / muchComes * 2)
+			if got := write(); got > mergedSublevels {
+				t.Errorf("%d sublevels, and little is written", got)
+			}
 		}
 		must(t, s.Close())
 	})

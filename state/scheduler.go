@@ -14,6 +14,7 @@ import (
 type scheduler struct {
 	pebble.CompactionScheduler
 	behind func() bool // whether those that begin now give way no longer; the database is locked meanwhile
+	defers func() bool // whether none is to begin now; the same
 	opened atomic.Bool
 }
 
@@ -24,7 +25,7 @@ func (s *scheduler) Register(goroutines int, db pebble.DBForCompaction) {
 
 // TrySchedule is called by the database that wants to compact.
 func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
-	if !s.opened.Load() {
+	if !s.opened.Load() || s.defers() {
 		return false, nil
 	}
 	may, h := s.CompactionScheduler.TrySchedule()
@@ -47,6 +48,9 @@ func (s *scheduler) open() {
 // poke lets those run that have been waiting. A database that was refused one does not ask again, and the scheduler asks it only when a compaction has ended: so one is
 // said to have.
 func (s *scheduler) poke() {
+	if s.defers() {
+		return
+	}
 	if may, h := s.CompactionScheduler.TrySchedule(); may {
 		h.Done()
 	}
@@ -59,7 +63,7 @@ type granted struct {
 }
 
 func (g granted) Schedule(h pebble.CompactionGrantHandle) bool {
-	return g.DBForCompaction.Schedule(modest{h, g.s})
+	return !g.s.defers() && g.DBForCompaction.Schedule(modest{h, g.s})
 }
 
 // modest is a compaction that gives way to all else, unless they have fallen behind.

@@ -49,7 +49,7 @@ func threadNice(t *testing.T, call func()) (its, others int) {
 // However a compaction is let run, at once or when another one has ended, it gives way, and nothing else does. When they have fallen behind it gives way no longer.
 func TestCompactionsGiveWay(t *testing.T) {
 	c, behind := &anyCompaction{}, false
-	s := &scheduler{CompactionScheduler: c, behind: func() bool { return behind }}
+	s := &scheduler{CompactionScheduler: c, behind: func() bool { return behind }, defers: func() bool { return false }}
 	s.Register(1, c)
 	s.open()
 	_, usual := threadNice(t, func() {})

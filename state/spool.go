@@ -47,7 +47,7 @@ func (p *Partition) Unspool(number uint64, fn func(value []byte)) error {
 		return err
 	}
 	e := p.engine
-	if err := e.enter(); err != nil {
+	if err := e.enterToRead(); err != nil {
 		return p.wrap("unspool", err)
 	}
 	defer e.leave()

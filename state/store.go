@@ -347,8 +347,11 @@ func (s *Store) Written() (disk, logical int64, err error) {
 		return 0, 0, err
 	}
 	defer e.leave()
-	total := e.db.Metrics().Total()
-	return int64(total.TableBytesFlushed + total.TableBytesCompacted), e.written.Load(), nil
+	m := e.db.Metrics()
+	for i := range m.Levels { // their Total counts what a log of its own would be, too
+		disk += int64(m.Levels[i].TableBytesFlushed + m.Levels[i].TableBytesCompacted)
+	}
+	return disk, e.written.Load(), nil
 }
 
 // Close flushes and closes the store. A store that has failed is closed as well, and its failure is the error.
