@@ -77,7 +77,7 @@ func openEngine(o Options, lock *dirLock) (e *engine, err error) {
 		log:      o.Logger,
 		memTable: uint64(min(max(o.MemoryBudget/4, minMemTable), maxMemTable)),
 		begun:    time.Now(),
-		deferral: deferral{at: time.Now()},
+		deferral: deferral{begun: time.Now()},
 		progress: make(chan struct{}, 1),
 		failed:   make(chan struct{}),
 		closed:   make(chan struct{}),
@@ -173,8 +173,11 @@ func (e *engine) measure() (tables uint64) {
 	return m.MemTable.Size
 }
 
-// behind reports whether compactions have fallen so far behind that they are to give way no longer.
-func (e *engine) behind() bool { return e.sublevels.Load() > modestSublevels }
+// behind reports whether compactions have fallen so far behind that they are to give way no longer: where more comes, or they have fallen behind very far.
+func (e *engine) behind() bool {
+	n := e.sublevels.Load()
+	return n > 2*mostDeferred || n > modestSublevels && e.deferral.muchNow(e.memTable)
+}
 
 // defers reports whether compactions are to wait.
 func (e *engine) defers() bool { return e.deferral.is.Load() && e.sublevels.Load() < mostDeferred }

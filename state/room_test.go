@@ -125,6 +125,21 @@ func TestHasRoomForCompactions(t *testing.T) {
 			}
 		}
 		write()
+		write() // much, in no time
+		if !s.engine.behind() {
+			t.Error("compactions give way that have fallen behind, and more comes")
+		}
+		time.Sleep(time.Second*minMemTable/muchComes + time.Millisecond)
+		if s.engine.behind() {
+			t.Error("compactions give way no longer, and nothing comes any more")
+		}
+		for s.engine.sublevels.Load() <= 2*mostDeferred {
+			write()
+			time.Sleep(time.Second)
+		}
+		if !s.engine.behind() {
+			t.Error("compactions give way that have fallen behind very far")
+		}
 		release()
 		synctest.Wait()
 		if s.engine.behind() || !s.HasRoom() { // which looks
@@ -203,13 +218,13 @@ func TestCompactionsBehindWhenOpened(t *testing.T) {
 			fs, stick := stuckTables(copied, errorfs.OpCreate)
 			goOn := stick(nil) // no compaction writes anything
 			second := open(fs)
-			if !second.engine.behind() {
-				t.Error("compactions give way that have fallen behind before the store was opened")
+			if n := second.engine.sublevels.Load(); n <= modestSublevels {
+				t.Errorf("%d sublevels, and compactions had fallen behind before the store was opened", n)
 			}
 			goOn()
 			synctest.Wait()
-			if second.engine.behind() {
-				t.Error("nothing is compacted of what the store had when it was opened")
+			if n := second.engine.sublevels.Load(); n > mergedSublevels {
+				t.Errorf("%d sublevels, and nothing is compacted of what the store had when it was opened", n)
 			}
 			must(t, second.Close())
 		}

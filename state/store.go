@@ -354,6 +354,18 @@ func (s *Store) Written() (disk, logical int64, err error) {
 	return disk, e.written.Load(), nil
 }
 
+// Compacting reports whether compactions are at work.
+func (s *Store) Compacting() (bool, error) {
+	s.mu.Lock()
+	e := s.engine
+	s.mu.Unlock()
+	if err := e.enter(); err != nil {
+		return false, err
+	}
+	defer e.leave()
+	return e.db.Metrics().Compact.NumInProgress > 0, nil
+}
+
 // Close flushes and closes the store. A store that has failed is closed as well, and its failure is the error.
 func (s *Store) Close() error {
 	s.mu.Lock()
