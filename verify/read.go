@@ -169,7 +169,7 @@ func (r *reader) read(ctx context.Context, enough func() bool) error {
 		if since := time.Since(last); came {
 			last = time.Now()
 		} else if since > quiet {
-			if err := r.explain(ctx, since); err != nil {
+			if err := r.explain(ctx, last); err != nil {
 				return err
 			}
 		}
@@ -229,8 +229,9 @@ func (r *reader) forget(topic string) {
 	}
 }
 
-// explain finds out why nothing comes: an open transaction, records that were removed, or nothing more to come.
-func (r *reader) explain(ctx context.Context, since time.Duration) error {
+// explain finds out why nothing has come since the last records did: an open transaction, records that were removed, or nothing more to come.
+func (r *reader) explain(ctx context.Context, last time.Time) error {
+	since := time.Since(last)
 	var names []string
 	for _, p := range r.parts {
 		if !p.done() {
@@ -250,6 +251,8 @@ func (r *reader) explain(ctx context.Context, since time.Duration) error {
 			delete(r.stable, p.place)
 		} else if r.stable[p.place].IsZero() {
 			r.stable[p.place] = time.Now()
+		} else if r.stable[p.place].Before(last) {
+			r.stable[p.place] = last // an answer with records tells nothing of what lies behind those
 		}
 		switch {
 		case p.done():

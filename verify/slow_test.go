@@ -18,6 +18,12 @@ func TestSlowFetchesAreWaitedFor(t *testing.T) {
 			s.hold(topic, &over)
 			time.AfterFunc(3*quiet, func() { over.Store(true) })
 		},
+		"by a quota that lets some through": func(s *fakeGroup, topic string) {
+			var ripe, over atomic.Bool
+			s.trickle(topic, &ripe, &over)
+			time.AfterFunc(2*quiet, func() { ripe.Store(true) })
+			time.AfterFunc(6*quiet, func() { over.Store(true) })
+		},
 		"in answering": func(s *fakeGroup, topic string) {
 			var slept atomic.Bool
 			s.fake.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {

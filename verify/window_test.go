@@ -33,12 +33,28 @@ func (s *fakeGroup) cut(topic string, partition int32, to int64) {
 
 // hold answers that nothing is there when a topic is fetched, for a while, and has the client wait before it asks again, as a quota does.
 func (s *fakeGroup) hold(topic string, over *atomic.Bool) {
+	s.holdBut(topic, func(*kmsg.FetchRequest) bool { return over.Load() })
+}
+
+// trickle is hold, but for one batch that comes in between, when it has been asked why nothing does.
+func (s *fakeGroup) trickle(topic string, ripe, over *atomic.Bool) {
+	var came atomic.Bool
+	s.holdBut(topic, func(r *kmsg.FetchRequest) bool {
+		if over.Load() || !ripe.Load() || came.Swap(true) {
+			return over.Load()
+		}
+		r.MaxBytes = 1
+		return true
+	})
+}
+
+func (s *fakeGroup) holdBut(topic string, lets func(*kmsg.FetchRequest) bool) {
 	s.fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		s.fake.KeepControl()
 		r := req.(*kmsg.FetchRequest)
 		id := s.fake.TopicInfo(topic).TopicID
 		asks := func(t kmsg.FetchRequestTopic) bool { return t.Topic == topic || t.TopicID == id }
-		if over.Load() || !slices.ContainsFunc(r.Topics, asks) {
+		if !slices.ContainsFunc(r.Topics, asks) || lets(r) {
 			return nil, nil, false
 		}
 		resp := r.ResponseKind().(*kmsg.FetchResponse)
@@ -157,7 +173,7 @@ func TestLossIsMended(t *testing.T) {
 	at := place{"delays", 0}
 	v.requests.outOfRange[at], v.requests.parts[at].goal = true, 5
 	for range 2 {
-		if err := v.requests.explain(t.Context(), quiet); err != nil {
+		if err := v.requests.explain(t.Context(), time.Now().Add(-quiet)); err != nil {
 			t.Error(err)
 		}
 	}
