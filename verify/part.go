@@ -31,6 +31,7 @@ type part struct {
 	checkpoint checkpoint
 	began      int64 // where the log began before the checkpoint was asked for: replicas trim it meanwhile
 	seenFrom   int64 // all that lay from here on when it was read is known: what lay below may have been removed before
+	hole       hole
 
 	// Of a target or dead letter topic: it holds all that was delivered to it after this time, in ms. Zero: all that counts. Never: it is not
 	// known.
@@ -47,6 +48,17 @@ func newPart(at place, start int64) *part {
 	return &part{place: at, start: start, next: start, from: start, first: unread, last: unread}
 }
 
+// hole is where a delay topic lacks the record that the low water of a checkpoint named, which was pending: the log goes on at beyond. A checkpoint is asked for
+// before what it names is read. Zero: there is none, since the log goes on above its low water.
+type hole struct{ low, beyond int64 }
+
+// findHole looks whether what is read next passes over the low water. What was given up leaves no record there, and where nothing is pending there need not be one.
+func (p *part) findHole(offset int64) {
+	if c := p.checkpoint; c.known && c.givenUp == 0 && c.low < c.offset && p.next <= c.low && c.low < offset {
+		p.hole = hole{c.low, offset}
+	}
+}
+
 // done tells whether a part has been read to its goal.
 func (p *part) done() bool { return p.next >= p.goal || p.waits }
 
@@ -61,6 +73,7 @@ func (p *part) begunOrDone() bool { return p.first != unread || p.done() }
 
 // pass notes that a record has been read.
 func (p *part) pass(r *kgo.Record, d *deliveries) {
+	p.findHole(r.Offset)
 	p.next = r.Offset + 1
 	if r.Attrs.IsControl() {
 		return

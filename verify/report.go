@@ -173,7 +173,7 @@ func (v *Verifier) report(at time.Time) *Report {
 	r.Windows, r.Notes, r.Denied = v.seen.windows(), v.seen.notes(v.denied), v.denied
 	r.Believed = found.Believed
 	r.Blind, r.doubtful = v.seen.blind(v.config.Group, &r.Counts)
-	r.kept = !v.requests.every((*part).isRead) || !v.arrivals.every((*part).isRead)
+	r.kept = !v.requests.every((*part).isRead) || !v.arrivals.every((*part).isRead) || len(v.seen.compacted) > 0
 	return r
 }
 

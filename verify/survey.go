@@ -16,9 +16,10 @@ type survey struct {
 	letters map[string]bool     // dead letter topics
 	boxes   map[string][]string // by delay topic: where its dead letters may be
 
-	away   map[string]error // delay topics that are not there, or may not be looked at, and why
-	delays map[place]*part
-	topics map[string]*topic // all others that are read
+	away      map[string]error // delay topics that are not there, or may not be looked at, and why
+	delays    map[place]*part
+	compacted map[string]bool   // delay topics that are
+	topics    map[string]*topic // all others that are read
 
 	until   int64 // ms: what was due by then must be there
 	partial bool  // targets have not been read to their ends
@@ -27,7 +28,7 @@ type survey struct {
 func newSurvey(routes []check.Route) *survey {
 	s := &survey{
 		routes: routes, fixed: make(map[string]bool), letters: make(map[string]bool), boxes: make(map[string][]string),
-		delays: make(map[place]*part), topics: make(map[string]*topic),
+		delays: make(map[place]*part), compacted: make(map[string]bool), topics: make(map[string]*topic),
 	}
 	for _, r := range routes {
 		s.fixed[r.Topic], s.boxes[r.Topic] = r.Delay > 0, boxes(r)

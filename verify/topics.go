@@ -321,15 +321,35 @@ func (v *Verifier) describe(ctx context.Context, t *topic) {
 	if err != nil || config.Err != nil {
 		return
 	}
+	t.compacted = isCompacted(config)
 	for _, c := range config.Configs {
-		switch {
-		case c.Value == nil:
-		case c.Key == "cleanup.policy":
-			t.compacted = strings.Contains(*c.Value, "compact")
-		case c.Key == "max.message.bytes":
+		if c.Value != nil && c.Key == "max.message.bytes" {
 			t.maxBytes, _ = strconv.Atoi(*c.Value)
 		}
 	}
+}
+
+// findCompacted asks which delay topics are compacted now. That may be forbidden; then what was seen last counts.
+func (s *survey) findCompacted(ctx context.Context, adm *kadm.Client, delays []string) {
+	configs, err := adm.DescribeTopicConfigs(ctx, delays...)
+	if err != nil {
+		return
+	}
+	for _, config := range configs {
+		if config.Err != nil {
+			continue
+		}
+		if delete(s.compacted, config.Name); isCompacted(config) {
+			s.compacted[config.Name] = true
+		}
+	}
+}
+
+// isCompacted tells whether a topic keeps the last record of each key alone.
+func isCompacted(config kadm.ResourceConfig) bool {
+	return slices.ContainsFunc(config.Configs, func(c kadm.Config) bool {
+		return c.Key == "cleanup.policy" && c.Value != nil && strings.Contains(*c.Value, "compact")
+	})
 }
 
 func sortedPlaces[V any](m map[place]V) []place {

@@ -134,6 +134,7 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 	if err := v.openDelays(ctx); err != nil {
 		return nil, err
 	}
+	v.seen.findCompacted(ctx, v.adm, v.delays)
 	for at, p := range v.seen.delays {
 		p.checkpoint, p.start, p.began = checkpoints[at], starts[at], starts[at]
 	}

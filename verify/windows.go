@@ -18,6 +18,8 @@ func (s *survey) findCuts(keep int) Found {
 			said = fmt.Sprintf("the log begins at %d, and what is pending began at %d: pending records are gone", p.began, c.low)
 		case c.offset > p.goal:
 			said, first = fmt.Sprintf("the log ends at %d, and the group has read up to %d: the cluster has lost records", p.goal, c.offset), p.goal
+		case p.hole.beyond > 0:
+			said, first = fmt.Sprintf("the log has nothing at %d, and what is pending began there; it goes on at %d: pending records are gone, as compaction takes them", p.hole.low, p.hole.beyond), p.hole.low
 		}
 		if said == "" {
 			continue
@@ -92,6 +94,9 @@ func (s *survey) notes(denied []string) (all []string) {
 	}
 	for _, name := range denied {
 		note("%s may not be looked at, so what lies there is not known", name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.compacted)) {
+		note("%s is compacted, which removes requests before they are delivered: what it has removed cannot be told; set its cleanup.policy to delete", name)
 	}
 	none, unreadable, given := 0, 0, map[string]int{}
 	for _, p := range s.sortedDelays() {
