@@ -1,8 +1,10 @@
 package group
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -108,6 +110,9 @@ func (g *Group) refusal(err error) error {
 // groupError is what ended a member's stay, if that is what an error reported by its client is about.
 func groupError(err error) (error, bool) {
 	if e, ok := errors.AsType[*kgo.ErrGroupSession](err); ok {
+		if strings.Contains(e.Err.Error(), "consecutive attempts") { // which the client counts, so that it would be another error each time (kgo v1.22.3)
+			return cmp.Or(errors.Unwrap(e.Err), e.Err), true
+		}
 		return e.Err, true
 	}
 	return nil, false

@@ -51,8 +51,9 @@ func ListenTo(client []kgo.Opt, log *slog.Logger) (*Hearing, []kgo.Opt, error) {
 	return s, opts, err
 }
 
-// refusalTime is how long it takes to be refused a connection. A producer that has to begin a new epoch, and has records that may have been
-// written, asks for its coordinator again as soon as it was refused, without a pause: it would keep a core busy until the broker speaks.
+// refusalTime is how long it takes to be refused a connection, at least. A producer that has to begin a new epoch, and has records that may have been
+// written, asks for its coordinator again as soon as it was refused, without a pause, and so does a member of the consumer protocol that was just given partitions: it
+// would keep a core busy until the broker speaks, or brokers name another one.
 const refusalTime = 10 * time.Millisecond
 
 // dial is the clients' dialer.
@@ -70,6 +71,7 @@ func (s *Hearing) dial(ctx context.Context, network, address string) (net.Conn, 
 		if time.Since(began) >= BrokerPatience {
 			s.timedOut(address, began)
 		}
+		wait.For(ctx, refusalTime-time.Since(began))
 		return nil, err
 	}
 	c := &listening{Conn: conn, s: s, address: address, used: time.Now()}
