@@ -346,6 +346,36 @@ func TestCopiesTooLarge(t *testing.T) {
 	}
 }
 
+// While another partition of the delay topic has no leader the copies are made, but where the topic has made a turn fail as well.
+func TestCopiesBesideAPartitionWithoutLeader(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		own      bool
+		failures int
+		copies   int
+	}{
+		{"another one", false, 0, 3},
+		{"its own", true, 0, 0},
+		{"another one, and a turn has failed", false, 1, 0},
+	} {
+		c := newCopyist(t)
+		sound := make([]bool, 4)
+		for i := range sound {
+			sound[i] = test.own != (int32(i) == c.p.tp.Partition)
+		}
+		c.l.targets.Of([]byte(testTopic)).State.Store(&targets.State{
+			Status: targets.Troubled, Why: "no leader", Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Sound: sound, Failures: test.failures,
+		})
+		x := c.excerpt(10)
+		tn := c.turn()
+		tn.Run(t.Context())
+		c.conclude(tn)
+		got := x.answered(t)
+		equal(t, test.name+": copies", got.Copies, test.copies)
+		equal(t, test.name+": held", got.Err != nil, test.copies == 0)
+	}
+}
+
 // While the delay topic takes nothing the copies are not tried, and nothing of them is left.
 func TestCopiesHeld(t *testing.T) {
 	c := newCopyist(t)

@@ -141,7 +141,7 @@ func (ts *Table) replace(t *Target, old, n *State) {
 // look makes a new state of what metadata says.
 func (ts *Table) look(old *State, d kadm.TopicDetail, takes Limits, now time.Time) *State {
 	n := *old
-	n.Asked, n.Takes, n.well, n.sound = now, takes, false, soundOf(d, takes.minISR)
+	n.Asked, n.Takes, n.well, n.Sound = now, takes, false, soundOf(d, takes.minISR)
 	switch denied, fault := denial(d), faultOf(d, takes.minISR); {
 	case denied != 0:
 		ts.deny(&n, denied, now)

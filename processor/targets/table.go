@@ -146,7 +146,7 @@ func (ts *Table) Rest(name string, why error, keeps keeper, pause time.Duration)
 // leave replaces the state of a target that records are produced to by one of trouble.
 func (ts *Table) leave(name string, trouble func(*State) *State) {
 	t := ts.Of([]byte(name))
-	for old := t.State.Load(); old.Writable(); old = t.State.Load() { // else the turn began before it was known
+	for old := t.State.Load(); old.Writable() || t.only && old.takesSome(); old = t.State.Load() { // else the turn began before it was known
 		n := trouble(old)
 		if t.only {
 			n.tryAt = earlier(n.tryAt, time.Now().Add(onlyPause))

@@ -47,7 +47,7 @@ type State struct {
 	tryAt    time.Time
 	told     telling
 	well     bool   // metadata has nothing against it
-	sound    []bool // nor against these partitions, by number
+	Sound    []bool // nor against these partitions, by number
 	keeps    keeper // an id that waits for it to take the end of a transaction
 }
 
@@ -197,10 +197,25 @@ func (s *State) Against(partition int32) string {
 	switch {
 	case s.Writable(), s.Status == Unknown:
 		return ""
-	case !s.well && s.Denied == 0 && int(partition) < len(s.sound) && s.sound[partition]:
+	case !s.well && s.Denied == 0 && int(partition) < len(s.Sound) && s.Sound[partition]:
 		return ""
 	}
 	return s.Why
+}
+
+// TakesFor reports whether a topic in trouble takes what goes to one of its partitions all the same: metadata has something against others, and it has made no turn fail.
+func (s *State) TakesFor(partition int32) bool {
+	return s.Status == Troubled && s.Failures == 0 && s.Against(partition) == ""
+}
+
+// takesSome reports whether there is such a partition.
+func (s *State) takesSome() bool {
+	for partition := range s.Sound {
+		if s.TakesFor(int32(partition)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Counts count what was delivered to a target. Turns add, every goroutine may read.

@@ -107,6 +107,24 @@ func TestAgainstAPartition(t *testing.T) {
 	}
 }
 
+// A topic that nothing gets past takes what goes to a partition while another one has no leader, until a turn has failed of it: one that was written to although metadata
+// is well of it might fail each time.
+func TestTakesForAPartition(t *testing.T) {
+	leaderless := wellTopic()
+	leaderless.Partitions[1] = kadm.PartitionDetail{Leader: -1}
+	ts := testTable(time.Second)
+	ts.Keep("delays", true)
+	o := ts.Of([]byte("delays"))
+	takes := func() [2]bool { st := o.State.Load(); return [2]bool{st.TakesFor(0), st.TakesFor(1)} }
+	equal(t, "takes, not looked up", takes(), [2]bool{})
+	o.State.Store(ts.look(notLooked, leaderless, defaultLimits, time.Now()))
+	equal(t, "takes", takes(), [2]bool{true, false})
+	ts.Failed("delays", kerr.RequestTimedOut, nil)
+	equal(t, "takes when a turn has failed", takes(), [2]bool{})
+	o.State.Store(ts.look(o.State.Load(), leaderless, defaultLimits, time.Now()))
+	equal(t, "takes when it is looked at again", takes(), [2]bool{})
+}
+
 // What is wrong with a target is said when it is found, and not by each trial that finds the same.
 func TestTroubleIsToldOnce(t *testing.T) {
 	var log bytes.Buffer

@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -63,8 +64,11 @@ const FreshLook = 2 * time.Second
 func (r *Renderer) forward(ctx context.Context, pt *Part, it *pending.Item) (bool, error) {
 	rec := &r.rec
 	t, st, err := r.delayTopic(ctx, pt)
-	if err != nil {
+	switch {
+	case err != nil:
 		return false, err
+	case !st.Writable(): // it takes what goes to this partition, and this goes to others
+		return false, StuckError{fmt.Sprintf("delay topic %s: %s", t.Name, st.NotReady())}
 	}
 	var req topics.Request
 	if pt.RequestOf(&req, it, rec) != nil {

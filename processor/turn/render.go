@@ -354,11 +354,11 @@ func (r *Renderer) append(ctx context.Context, pt *Part, it *pending.Item, kind 
 	return true, nil
 }
 
-// delayTopic is the delay topic of a partition as a target, if it can be written to.
+// delayTopic is the delay topic of a partition as a target, if that partition can be written to, whatever others of it are in.
 func (r *Renderer) delayTopic(ctx context.Context, pt *Part) (*targets.Target, *targets.State, error) {
 	t := r.Targets.Of([]byte(pt.TP.Topic))
 	st := r.Targets.Await(ctx, t, lookupWait)
-	if !r.takes(t, st, true) {
+	if !st.TakesFor(pt.TP.Partition) && !r.takes(t, st, true) {
 		return nil, nil, StuckError{fmt.Sprintf("delay topic %s: %s", t.Name, st.NotReady())}
 	}
 	return t, st, nil
