@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,38 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
+
+// hold answers that nothing is there when a topic is fetched, for a while, and has the client wait before it asks again, as a quota does.
+func (s *fakeGroup) hold(topic string, over *atomic.Bool) {
+	s.holdBut(topic, func(*kmsg.FetchRequest) bool { return over.Load() })
+}
+
+// trickle is hold, but for one batch that comes in between, when it has been asked why nothing does.
+func (s *fakeGroup) trickle(topic string, ripe, over *atomic.Bool) {
+	var came atomic.Bool
+	s.holdBut(topic, func(r *kmsg.FetchRequest) bool {
+		if over.Load() || !ripe.Load() || came.Swap(true) {
+			return over.Load()
+		}
+		r.MaxBytes = 1
+		return true
+	})
+}
+
+func (s *fakeGroup) holdBut(topic string, lets func(*kmsg.FetchRequest) bool) {
+	s.fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		s.fake.KeepControl()
+		r := req.(*kmsg.FetchRequest)
+		id := s.fake.TopicInfo(topic).TopicID
+		asks := func(t kmsg.FetchRequestTopic) bool { return t.Topic == topic || t.TopicID == id }
+		if !slices.ContainsFunc(r.Topics, asks) || lets(r) {
+			return nil, nil, false
+		}
+		resp := r.ResponseKind().(*kmsg.FetchResponse)
+		resp.ThrottleMillis = int32(atOnce.Milliseconds())
+		return resp, nil, true
+	})
+}
 
 // What a quota keeps back, or an answer that takes long, is waited for: it is not taken for what a log does not have.
 func TestSlowFetchesAreWaitedFor(t *testing.T) {

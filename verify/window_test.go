@@ -31,38 +31,6 @@ func (s *fakeGroup) cut(topic string, partition int32, to int64) {
 	}
 }
 
-// hold answers that nothing is there when a topic is fetched, for a while, and has the client wait before it asks again, as a quota does.
-func (s *fakeGroup) hold(topic string, over *atomic.Bool) {
-	s.holdBut(topic, func(*kmsg.FetchRequest) bool { return over.Load() })
-}
-
-// trickle is hold, but for one batch that comes in between, when it has been asked why nothing does.
-func (s *fakeGroup) trickle(topic string, ripe, over *atomic.Bool) {
-	var came atomic.Bool
-	s.holdBut(topic, func(r *kmsg.FetchRequest) bool {
-		if over.Load() || !ripe.Load() || came.Swap(true) {
-			return over.Load()
-		}
-		r.MaxBytes = 1
-		return true
-	})
-}
-
-func (s *fakeGroup) holdBut(topic string, lets func(*kmsg.FetchRequest) bool) {
-	s.fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		s.fake.KeepControl()
-		r := req.(*kmsg.FetchRequest)
-		id := s.fake.TopicInfo(topic).TopicID
-		asks := func(t kmsg.FetchRequestTopic) bool { return t.Topic == topic || t.TopicID == id }
-		if !slices.ContainsFunc(r.Topics, asks) || lets(r) {
-			return nil, nil, false
-		}
-		resp := r.ResponseKind().(*kmsg.FetchResponse)
-		resp.ThrottleMillis = int32(atOnce.Milliseconds())
-		return resp, nil, true
-	})
-}
-
 // many asks for records that are due a minute later each, from some minute on, and delivers all but those that are left out.
 func (s *fakeGroup) many(from, n int, leftOut ...int) (delivered []*kgo.Record) {
 	s.Helper()
