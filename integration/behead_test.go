@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func TestLogIsBeheaded(t *testing.T) {
 			s.awaitCheckpoint(20)
 			end := s.leaveOpen()
 			requests.write(20, 5)
-			s.deleteRecords()
+			s.deleteRecords(0)
 			s.awaitSaid(p, "has lost pending records", "what lay from offset 20 on was not read, and is lost", `"ready": true`)
 			end()
 			if again {
@@ -68,11 +69,55 @@ func TestLogIsBeheaded(t *testing.T) {
 	}
 }
 
-// deleteRecords deletes all that is in the delay topic.
-func (s *tenant) deleteRecords() {
+// What a log has lost stays with the replica that holds it when another one joins: in its hands the partition would be stopped. When it is delivered, the group shares all out evenly.
+func TestBeheadedPartitionStays(t *testing.T) {
+	t.Parallel()
+	s := newTenant(t, shared(t), setting{partitions: 2})
+	arrivals := s.arrivals()
+	first := s.start(s.replica(func(c *replicaConfig) { c.Lanes = 1 }))
+	s.awaitLive(first, 2)
+	cl, err := kgo.NewClient(append(s.opts(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for into := range int32(2) {
+		requests := &delay{t: t, cl: cl, topic: s.route.Topic, to: s.targets[0], into: into}
+		requests.writeDue(time.Now().Add(30*time.Second), 10*int(into), 10) // that the log is cut is seen within ten
+	}
+	eventually(t, func() string {
+		for _, of := range first.Stats().Partitions {
+			if of.Pending != 10 {
+				return fmt.Sprintf("%d are pending", of.Pending)
+			}
+		}
+		return ""
+	})
+	s.deleteRecords(0, 1)
+	eventually(t, func() string {
+		if n := s.log.count("the log has lost records that this process still holds"); n < 2 {
+			return fmt.Sprintf("%d partitions have lost something", n)
+		}
+		return ""
+	})
+	second := s.start(s.replica(func(c *replicaConfig) { c.Lanes, c.StateDir = 1, filepath.Join(s.dir, "b") }))
+	s.awaitLive(second, 0)
+	s.awaitLive(first, 2)
+	arrivals(20)
+	s.awaitLive(second, 1)
+	s.awaitLive(first, 1)
+	if n := len(s.events.from(0, processor.EventStopped)); n > 0 {
+		t.Errorf("%d times a partition is stopped", n)
+	}
+}
+
+// deleteRecords deletes all that is in some partitions of the delay topic.
+func (s *tenant) deleteRecords(partitions ...int32) {
 	s.t.Helper()
 	var all kadm.Offsets
-	all.AddOffset(s.route.Topic, 0, -1, -1) // up to the high watermark
+	for _, p := range partitions {
+		all.AddOffset(s.route.Topic, p, -1, -1) // up to the high watermark
+	}
 	got, err := s.admin.DeleteRecords(s.t.Context(), all)
 	if err == nil {
 		err = got.Error()

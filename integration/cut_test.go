@@ -145,6 +145,7 @@ type delay struct {
 	cl    *kgo.Client
 	topic string
 	to    string // the target of what is written
+	into  int32  // the partition that it is written to
 }
 
 func newDelay(t *testing.T, c *brokers.Cluster, replicas ...int32) *delay {
@@ -180,7 +181,7 @@ func (d *delay) writeDue(due time.Time, first, n int) {
 	d.t.Helper()
 	var rs []*kgo.Record
 	for i := range n {
-		rs = append(rs, &kgo.Record{Topic: d.topic, Partition: 0, Value: strconv.AppendInt(nil, int64(first+i), 10),
+		rs = append(rs, &kgo.Record{Topic: d.topic, Partition: d.into, Value: strconv.AppendInt(nil, int64(first+i), 10),
 			Headers: []kgo.RecordHeader{{Key: topics.HeaderUntil, Value: strconv.AppendInt(nil, due.UnixMilli(), 10)}, {Key: topics.HeaderTargetTopic, Value: []byte(d.to)}}})
 	}
 	if err := d.cl.ProduceSync(d.t.Context(), rs...).FirstErr(); err != nil {

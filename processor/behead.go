@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 )
@@ -45,6 +46,21 @@ func (l beheading) tidy(ctx context.Context) (startedOver bool) {
 		}
 	}
 	return false
+}
+
+// tell has the group leave the lane what its logs have lost and this process holds, and share it out like all else when that is delivered.
+func (l beheading) tell() {
+	var alone []kafka.TopicPartition
+	for _, p := range l.order {
+		if p.loss != nil {
+			alone = append(alone, p.tp)
+		}
+	}
+	was := l.holdsAlone()
+	l.alone.Store(&alone)
+	if len(alone) < len(was) {
+		l.membership.Rebalance()
+	}
 }
 
 // save has the store hold what this process holds of what logs have lost, of one partition at a time while there is room, and be on the disk then: so it outlives the

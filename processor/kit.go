@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -52,8 +53,9 @@ type kit struct {
 	coordinator *kafka.Coordinator
 	reader      *kgo.Client
 	quota       *producer.Quota
-	wg          *sync.WaitGroup // goroutines that the lane has to wait for
-	windowMax   int64           // ms
+	wg          *sync.WaitGroup                        // goroutines that the lane has to wait for
+	windowMax   int64                                  // ms
+	alone       atomic.Pointer[[]kafka.TopicPartition] // of the lane's partitions those whose logs have lost what is held here; nil: none yet
 }
 
 // turnEnv is what a turn works with.

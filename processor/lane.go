@@ -100,7 +100,9 @@ func (k *kit) groupConfig() group.Config {
 		ClientID: k.clientID(k.reader, k.n),
 		Balancer: func() kgo.GroupBalancer {
 			address := func() string { return k.presence.at(k.hearing.Local()) }
-			return assignor.New(assignor.Replica(kafka.ClientID(k.reader), k.cfg.Instance), address, k.cfg.Standbys, k.holds)
+			return assignor.New(assignor.Says{
+				Replica: assignor.Replica(kafka.ClientID(k.reader), k.cfg.Instance), Address: address, Standbys: k.cfg.Standbys, Holds: k.holds, Alone: k.holdsAlone,
+			})
 		},
 		SessionTimeout: k.cfg.SessionTimeout, HeartbeatInterval: k.cfg.HeartbeatInterval,
 		// A revocation waits for a turn, which TurnTimeout bounds.

@@ -13,6 +13,14 @@ type membership interface {
 	Left() <-chan struct{}
 }
 
+// holdsAlone are the lane's partitions whose logs have lost what is pending: no other process could deliver it.
+func (k *kit) holdsAlone() []kafka.TopicPartition {
+	if alone := k.alone.Load(); alone != nil {
+		return *alone
+	}
+	return nil
+}
+
 // holds is up to which offset this process's store knows the partitions of the group.
 func (k *kit) holds() map[assignor.Stored]int64 {
 	store := k.store.Opened()

@@ -83,6 +83,7 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 	if (beheading{l}).tidy(ctx) {
 		return
 	}
+	beheading{l}.tell()
 	l.readAgain(ctx, now)
 	if l.turns.inFlight == nil && l.turns.ahead == nil { // they belong to a turn otherwise
 		l.producers.forgetGone(ctx, time.Now())

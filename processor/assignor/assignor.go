@@ -21,10 +21,7 @@ import (
 // not understand it, because it stands behind what they read of the user data.
 type Assignor struct {
 	kgo.GroupBalancer // cooperative-sticky
-	replica           string
-	address           func() string
-	standbys          int
-	holds             func() map[Stored]int64 // up to which offset the store knows partitions
+	says              Says
 
 	mu     sync.Mutex
 	last   map[kafka.TopicPartition]bool // what the member had when it joined last
@@ -44,9 +41,18 @@ type Stored struct {
 	ID kafka.TopicID
 }
 
-// New makes the assignor of one member. address is where other replicas find the presence of this one; empty: nowhere. It and holds may be called from any goroutine, at each join.
-func New(replica string, address func() string, standbys int, holds func() map[Stored]int64) *Assignor {
-	return &Assignor{GroupBalancer: kgo.CooperativeStickyBalancer(), replica: replica, address: address, standbys: standbys, holds: holds, counts: map[string]count{}}
+// Says is what a member says of its replica. All of it is needed, and what is called may be at each join, from any goroutine.
+type Says struct {
+	Replica  string
+	Address  func() string // where other replicas find the presence of this one; empty: nowhere
+	Standbys int
+	Holds    func() map[Stored]int64       // up to which offset its store knows partitions
+	Alone    func() []kafka.TopicPartition // partitions of the member whose logs have lost what is pending: no other replica could deliver it
+}
+
+// New makes the assignor of one member.
+func New(says Says) *Assignor {
+	return &Assignor{GroupBalancer: kgo.CooperativeStickyBalancer(), says: says, counts: map[string]count{}}
 }
 
 // ProtocolName is a name of our own, so that brokers let nobody else into the group, who would get partitions and do nothing with what is due, or commit
@@ -60,13 +66,14 @@ type warmth struct {
 	Standbys int                        `json:"standbys,omitempty"`
 	Holds    map[string]map[int32]int64 `json:"holds"` // by topic and id, and partition
 	GaveUp   map[string][]int32         `json:"gave_up,omitempty"`
+	Alone    map[string][]int32         `json:"alone,omitempty"`
 }
 
 // warmthMark begins what stands behind the sticky user data. It cannot stand within that: "{" is no
 // part of a topic's name, and a number of partitions does not begin with it. What follows may hold it again.
 const warmthMark = "dw1{"
 
-// maxWarmth keeps subscriptions small; a member that has more to say says only who it is and where.
+// maxWarmth keeps subscriptions small; a member that has more to say says only who it is and where, and what it must not lose.
 const maxWarmth = 64 << 10
 
 // JoinGroupMetadata is called for each join, so what it says is as of the rebalance.
@@ -76,8 +83,11 @@ func (b *Assignor) JoinGroupMetadata(interests []string, current map[string][]in
 	if err := meta.ReadFrom(plain); err != nil {
 		return plain
 	}
-	w := warmth{Replica: b.replica, Address: b.address(), Standbys: b.standbys, Holds: map[string]map[int32]int64{}, GaveUp: b.gaveUp(current)}
-	for h, position := range b.holds() {
+	w := warmth{Replica: b.says.Replica, Address: b.says.Address(), Standbys: b.says.Standbys, Holds: map[string]map[int32]int64{}, GaveUp: b.gaveUp(current), Alone: map[string][]int32{}}
+	for _, tp := range b.says.Alone() {
+		w.Alone[tp.Topic] = append(w.Alone[tp.Topic], tp.Partition)
+	}
+	for h, position := range b.says.Holds() {
 		topic := fmt.Sprintf("%s/%x", h.TP.Topic, h.ID)
 		if w.Holds[topic] == nil {
 			w.Holds[topic] = map[int32]int64{}
@@ -86,7 +96,7 @@ func (b *Assignor) JoinGroupMetadata(interests []string, current map[string][]in
 	}
 	said, err := json.Marshal(w)
 	if err == nil && len(said) > maxWarmth {
-		said, err = json.Marshal(warmth{Replica: w.Replica, Address: w.Address})
+		said, err = json.Marshal(warmth{Replica: w.Replica, Address: w.Address, Alone: w.Alone})
 	}
 	if err != nil {
 		return plain
@@ -159,6 +169,7 @@ func (b *Assignor) Balance(c *kgo.ConsumerBalancer, topics map[string]int32) kgo
 	}
 	h := newWarmPlan(c, plan.AsMemberIDMap())
 	h.warm()
+	h.keep()
 	for id, of := range plan.AsMemberIDMap() {
 		clear(of)
 		for _, tp := range h.planned[id] {
@@ -273,6 +284,35 @@ func (h *warmPlan) warm() {
 		}
 	}
 	h.relieve()
+}
+
+// keep leaves partitions with the members that have them, and whose replicas alone hold what their logs have lost. Another one goes in the place of each, where there is one.
+func (h *warmPlan) keep() {
+	alone := map[kafka.TopicPartition]bool{}
+	for _, member := range h.members {
+		for _, tp := range kafka.Flatten(h.says[member].Alone) {
+			alone[tp] = alone[tp] || h.owner[tp] == member
+		}
+	}
+	for _, member := range h.members {
+		for i := 0; i < len(h.planned[member]); i++ {
+			tp := h.planned[member][i]
+			owner := h.owner[tp]
+			if owner == member || !alone[tp] {
+				continue
+			}
+			back := slices.IndexFunc(h.planned[owner], func(back kafka.TopicPartition) bool {
+				return !alone[back] && slices.Contains(h.reads[member], back.Topic)
+			})
+			if back >= 0 {
+				h.planned[member][i], h.planned[owner][back] = h.planned[owner][back], tp
+				continue
+			}
+			h.planned[owner] = append(h.planned[owner], tp)
+			h.planned[member] = slices.Delete(h.planned[member], i, i+1)
+			i--
+		}
+	}
 }
 
 // exchange gives away the i-th partition of a member, to which it moves cold.

@@ -31,17 +31,25 @@ type crew struct {
 type seat struct {
 	balancer *Assignor
 	has      []int32
+	alone    []int32 // of these, what no other replica could deliver
 	holds    map[kafka.TopicPartition]int64
 }
 
 func (c *crew) add(id, replica string, holds map[kafka.TopicPartition]int64, has ...int32) {
 	s := &seat{has: has, holds: holds}
-	s.balancer = New(replica, nowhere, c.standbys, func() map[Stored]int64 { return ofTestTopic(s.holds) })
+	s.balancer = New(Says{replica, nowhere, c.standbys, func() map[Stored]int64 { return ofTestTopic(s.holds) }, s.holdsAlone})
 	if c.members == nil {
 		c.members = map[string]*seat{}
 	}
 	c.members[id] = s
 	s.balancer.JoinGroupMetadata([]string{testTopic}, map[string][]int32{testTopic: slices.Clone(has)}, c.generation)
+}
+
+func (s *seat) holdsAlone() (tps []kafka.TopicPartition) {
+	for _, p := range s.alone {
+		tps = append(tps, kafka.TopicPartition{Topic: testTopic, Partition: p})
+	}
+	return tps
 }
 
 // round is one rebalance; it reports whether a member has to give something up for the next.
@@ -182,6 +190,20 @@ func TestBalanceComesBeforeWarmth(t *testing.T) {
 	}
 }
 
+// Who joins gets nothing of which one that is there holds alone what is pending, until that is delivered.
+func TestWhatIsHeldAloneStays(t *testing.T) {
+	c := &crew{partitions: 2}
+	c.add("a", "A", nil, 0, 1)
+	c.members["a"].alone = []int32{0, 1}
+	c.add("b", "B", know(2, 1e6))
+	c.round(t)
+	if a, b := c.members["a"].has, c.members["b"].has; len(a) != 2 || len(b) != 0 {
+		t.Errorf("a has %v, and b %v", a, b)
+	}
+	c.members["a"].alone = nil
+	c.settle(t)
+}
+
 // Without standbys no rebalance would even out what a takeover left uneven, so the balance is kept.
 func TestBalanceWithoutStandbys(t *testing.T) {
 	c := &crew{partitions: 12, generation: 3}
@@ -270,10 +292,10 @@ func TestBalanceWithOthers(t *testing.T) {
 	plain := kgo.CooperativeStickyBalancer()
 	joined := []kmsg.JoinGroupResponseMember{
 		{MemberID: "old", ProtocolMetadata: plain.JoinGroupMetadata([]string{testTopic}, map[string][]int32{testTopic: {0, 1}}, 3)},
-		{MemberID: "new", ProtocolMetadata: New("A", nowhere, 1, func() map[Stored]int64 { return ofTestTopic(know(5, 2)) }).
+		{MemberID: "new", ProtocolMetadata: New(Says{"A", nowhere, 1, func() map[Stored]int64 { return ofTestTopic(know(5, 2)) }, nothing}).
 			JoinGroupMetadata([]string{testTopic}, map[string][]int32{testTopic: {2}}, 3)},
 	}
-	for _, leader := range []kgo.GroupBalancer{plain, New("A", nowhere, 1, func() map[Stored]int64 { return nil })} {
+	for _, leader := range []kgo.GroupBalancer{plain, New(Says{"A", nowhere, 1, func() map[Stored]int64 { return nil }, nothing})} {
 		b, _, err := leader.MemberBalancer(joined)
 		if err != nil {
 			t.Fatal(err)
@@ -331,7 +353,7 @@ func TestBalanceSettles(t *testing.T) {
 
 // No consumer of another kind offers the protocol by which members share partitions out, so brokers do not let one in.
 func TestProtocolIsOurOwn(t *testing.T) {
-	b := New("a", nowhere, 0, func() map[Stored]int64 { return nil })
+	b := New(Says{"a", nowhere, 0, func() map[Stored]int64 { return nil }, nothing})
 	for _, other := range []kgo.GroupBalancer{kgo.CooperativeStickyBalancer(), kgo.StickyBalancer(), kgo.RangeBalancer(), kgo.RoundRobinBalancer()} {
 		if b.ProtocolName() == other.ProtocolName() {
 			t.Errorf("it is called %s, as others are", b.ProtocolName())
@@ -344,3 +366,6 @@ func TestProtocolIsOurOwn(t *testing.T) {
 
 // nowhere is the address of a replica that is not to be found.
 func nowhere() string { return "" }
+
+// nothing is what a replica holds alone whose logs have all that is pending.
+func nothing() []kafka.TopicPartition { return nil }

@@ -41,7 +41,7 @@ func (d described) answer(req kmsg.Request) (kmsg.Response, error, bool) {
 			}
 			gm.MemberAssignment = a.AppendTo(nil)
 			replica := ReplicaOf(m[0])
-			gm.ClientHost, gm.ProtocolMetadata = "/10.0.0.9", New(replica, func() string { return d.addresses[replica] }, 0, func() map[Stored]int64 { return nil }).JoinGroupMetadata([]string{"t"}, nil, 1)
+			gm.ClientHost, gm.ProtocolMetadata = "/10.0.0.9", New(Says{replica, func() string { return d.addresses[replica] }, 0, func() map[Stored]int64 { return nil }, nothing}).JoinGroupMetadata([]string{"t"}, nil, 1)
 			g.Members = append(g.Members, gm)
 		}
 		resp.Groups = append(resp.Groups, g)

@@ -29,6 +29,7 @@ type of struct {
 	warm      string // of which its store knows all
 	nearly    string // of which it knows nearly all
 	reads     string // topics; "": t
+	alone     string // of which its replica alone holds what is pending
 	idle      bool   // it keeps no standbys
 	want      string // "": what is planned
 }
@@ -55,6 +56,12 @@ func TestPlanIsMadeWarm(t *testing.T) {
 		"not to who does not read it":         {"a": {plan: "t0 t1 t2", has: "t0 t1"}, "b": {plan: "u3 u4 u5", has: "u3 u4 u5", reads: "u", warm: "t2"}},
 		"to the one with less":                {"a": {plan: "t0 t1 t2", has: "t0 t1", want: "t0 t1"}, "b": {plan: "t3 t4 t5", has: "t3 t4 t5", warm: "t2"}, "c": {plan: "t6 t7", has: "t6 t7", warm: "t2", want: "t6 t7 t2"}},
 		"to one with its share of uneven":     {"a": {plan: "t0 t1 t2", has: "t0 t1", want: "t0 t1"}, "b": {plan: "t3 t4 t5", has: "t3 t4 t5", warm: "t2", want: "t3 t4 t5 t2"}, "c": {plan: "t6", has: "t6"}},
+		"kept by who holds it alone":          {"a": {plan: "t1", has: "t0 t1", alone: "t0 t1", want: "t1 t0"}, "b": {plan: "t0", want: " "}},
+		"another one in its place":            {"a": {plan: "t1", has: "t0 t1", alone: "t0", want: "t0"}, "b": {plan: "t0", want: "t1"}},
+		"one that the other reads":            {"a": {plan: "u1 t2", has: "t0 u1 t2", alone: "t0", want: "u1 t0", reads: "tu"}, "b": {plan: "t0", want: "t2"}},
+		"however warm the other is":           {"a": {plan: "t1", has: "t0 t1", alone: "t0", want: "t0"}, "b": {plan: "t0", warm: "t0", want: "t1"}},
+		"not by who has it no more":           {"a": {plan: "t1", has: "t1", alone: "t0"}, "b": {plan: "t0"}, "c": {plan: "t2", has: "t0 t2"}},
+		"not by who has nothing alone":        {"a": {plan: "t1", has: "t0 t1"}, "b": {plan: "t0"}},
 		"of several each to who is warm then": {"a": {plan: "t0 t1 t2", want: "t0 t1"}, "b": {plan: "t3 t4", has: "t3 t4", warm: "t2", want: "t3 t4 t2"}, "c": {plan: "t5 t6 t7", has: "t5 t6 t7", warm: "t0"}},
 	} {
 		h := &warmPlan{says: map[string]warmth{}, reads: map[string][]string{}, owner: map[kafka.TopicPartition]string{}, gaveUp: map[kafka.TopicPartition]bool{},
@@ -67,6 +74,10 @@ func TestPlanIsMadeWarm(t *testing.T) {
 			}
 			if m.idle {
 				w.Standbys = 0
+			}
+			w.Alone = map[string][]int32{}
+			for _, tp := range what(m.alone) {
+				w.Alone[tp.Topic] = append(w.Alone[tp.Topic], tp.Partition)
 			}
 			h.says[id], h.planned[id], h.holds[id] = w, what(m.plan), map[kafka.TopicPartition]int64{}
 			if h.reads[id] = strings.Split(m.reads, ""); m.reads == "" {
@@ -84,6 +95,7 @@ func TestPlanIsMadeWarm(t *testing.T) {
 		}
 		slices.Sort(h.members)
 		h.warm()
+		h.keep()
 		for _, id := range h.members {
 			want := members[id].want
 			if want == "" {
@@ -119,12 +131,12 @@ func TestPlanOfWhatMembersSay(t *testing.T) {
 		var joined []kmsg.JoinGroupResponseMember
 		for i, id := range []string{"a", "b"} {
 			holds := know(int64(generations[i])*1000, 0)
-			b := New(id, nowhere, 1, func() map[Stored]int64 { return ofTestTopic(holds) })
+			b := New(Says{id, nowhere, 1, func() map[Stored]int64 { return ofTestTopic(holds) }, nothing})
 			m := kmsg.NewJoinGroupResponseMember()
 			m.MemberID, m.ProtocolMetadata = id, b.JoinGroupMetadata([]string{testTopic}, map[string][]int32{testTopic: {0}}, generations[i])
 			joined = append(joined, m)
 		}
-		c, err := kgo.NewConsumerBalancer(New("x", nowhere, 1, nil), joined)
+		c, err := kgo.NewConsumerBalancer(New(Says{Replica: "x"}), joined)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,9 +170,9 @@ func TestWhatAMemberSays(t *testing.T) {
 	}
 }
 
-// What a member has let go since its last join it says once, and of what it has it says nothing. A member that has too much to say says who it is, and where.
+// What a member has let go since its last join it says once, and of what it has it says nothing. A member that has too much to say says who it is, and where, and what it alone holds.
 func TestWhatAMemberLetsGo(t *testing.T) {
-	b := New("A", nowhere, 1, func() map[Stored]int64 { return ofTestTopic(know(5, 0)) })
+	b := New(Says{"A", nowhere, 1, func() map[Stored]int64 { return ofTestTopic(know(5, 0)) }, nothing})
 	for _, join := range []struct {
 		has  []int32
 		want []int32
@@ -173,9 +185,13 @@ func TestWhatAMemberLetsGo(t *testing.T) {
 	for i := range 2000 {
 		much[Stored{kafka.TopicPartition{Topic: fmt.Sprintf("%s-%d", testTopic, i)}, testID}] = 1e6
 	}
-	b = New("A", func() string { return "10.0.0.1:9464" }, 1, func() map[Stored]int64 { return much })
-	if w := said(t, b, nil); w.Replica != "A" || w.Address != "10.0.0.1:9464" || len(w.Holds) > 0 || w.Standbys > 0 {
+	b = New(Says{"A", func() string { return "10.0.0.1:9464" }, 1, func() map[Stored]int64 { return much }, func() []kafka.TopicPartition { return what("t1 t2 u0") }})
+	w := said(t, b, nil)
+	if w.Replica != "A" || w.Address != "10.0.0.1:9464" || len(w.Holds) > 0 || w.Standbys > 0 {
 		t.Errorf("it says that it is %s at %q, with %d standbys, and what it holds of %d topics", w.Replica, w.Address, w.Standbys, len(w.Holds))
+	}
+	if alone := fmt.Sprint(w.Alone); alone != "map[t:[1 2] u:[0]]" {
+		t.Errorf("it says that it alone holds %s", alone)
 	}
 }
 

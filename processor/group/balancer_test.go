@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/assignor"
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // A member that joins anew has not given up what it had in the stay before: that was free when the stay ended, and is for the one who has it warm.
@@ -17,7 +18,10 @@ func TestStaysHaveBalancersOfTheirOwn(t *testing.T) {
 	g := New(Config{
 		Client: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, Group: "g", Topics: []string{testTopic}, Protocol: Classic, ClientID: "me",
 		Balancer: func() kgo.GroupBalancer {
-			return assignor.New("me", func() string { return "" }, 1, func() map[assignor.Stored]int64 { return nil })
+			return assignor.New(assignor.Says{
+				Replica: "me", Address: func() string { return "" }, Standbys: 1,
+				Holds: func() map[assignor.Stored]int64 { return nil }, Alone: func() []kafka.TopicPartition { return nil },
+			})
 		},
 		SessionTimeout: 9 * time.Second, HeartbeatInterval: 700 * time.Millisecond, RebalanceTimeout: 11 * time.Second,
 		Until: context.Background(), Log: slog.New(slog.DiscardHandler),
