@@ -15,13 +15,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/retention"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
 // otherGroups warns of every other group that has a checkpoint on a delay topic: it delivers the
 // same records once more. That may be meant, as with two sets of targets; mostly it is a group.id
-// that was changed. It tells, too, if there may be groups that this user may not see. Topics that we may not describe are left out.
+// that was changed. It tells, too, of any group that keeps a topic from being trimmed, and if there may be groups that this user may not see. Topics that we may not describe are left out.
 func otherGroups(ctx context.Context, cl *kgo.Client, s settings, want topics.Expect) ([]topics.Problem, error) {
 	adm := kadm.NewClient(cl)
 	var names []string
@@ -37,6 +38,7 @@ func otherGroups(ctx context.Context, cl *kgo.Client, s settings, want topics.Ex
 	}
 	readers, err := kafka.AskReaders(ctx, cl, s.Group, nil, kafka.RequestTimeout)
 	var problems []topics.Problem
+	var reading []groupOf
 	for _, group := range sorted(readers.Committed) {
 		for _, topic := range names {
 			ofThis := func(c state.Checkpoint) bool { id := ids[topic]; return c.TopicID == [4]byte(id[:4]) }
@@ -47,12 +49,48 @@ func otherGroups(ctx context.Context, cl *kgo.Client, s settings, want topics.Ex
 				problems = append(problems, sameIdentity(readers.Listed[group], topic, n))
 			} else if n := checkpointsIn(readers.Committed[group][topic], ofThis); n > 0 {
 				problems = append(problems, anotherGroup(readers.Listed[group], topic, n))
+			} else if retention.Reads(readers.Committed[group][topic]) {
+				reading = append(reading, groupOf{readers.Listed[group], topic})
 			}
 		}
+	}
+	if len(reading) > 0 && err == nil {
+		var untrimmed []topics.Problem
+		untrimmed, err = notTrimmed(ctx, adm, want.Routes, reading)
+		problems = append(problems, untrimmed...)
 	}
 	if readers.Hidden != nil && err == nil {
 		hidden, failed := hiddenGroups(ctx, adm, readers.Hidden, s, want)
 		problems, err = append(problems, hidden), failed
+	}
+	return problems, err
+}
+
+// groupOf is a group that has committed offsets of a topic.
+type groupOf struct {
+	kadm.ListedGroup
+	topic string
+}
+
+// notTrimmed warns of groups that keep a topic from being trimmed.
+func notTrimmed(ctx context.Context, adm *kadm.Client, routes []*topics.Route, reading []groupOf) (problems []topics.Problem, err error) {
+	trims, unsaid := map[string]bool{}, []string{}
+	for _, r := range routes {
+		if trims[r.Topic] = r.Trim != nil && *r.Trim; r.Trim == nil {
+			unsaid = append(unsaid, r.Topic)
+		}
+	}
+	keeps, err := topics.Keeps(ctx, adm, unsaid...)
+	for _, g := range reading {
+		if trims[g.topic] || keeps[g.topic].All {
+			problems = append(problems, topics.Problem{
+				Severity: topics.Warning,
+				Topic:    g.topic,
+				What:     fmt.Sprintf("group %s (%s) has committed offsets of it", g.Group, g.State),
+				Why:      "it may need what this group does not need any more, so the topic is not trimmed, and grows",
+				Mend:     fmt.Sprintf("where that is over: kafka-consumer-groups.sh --delete --group %q; else set trim: false on the route", g.Group),
+			})
+		}
 	}
 	return problems, err
 }

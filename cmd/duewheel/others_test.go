@@ -39,6 +39,14 @@ func TestOtherGroups(t *testing.T) {
 	if out := check("mine"); strings.Contains(out, "has checkpoints") {
 		t.Errorf("offsets that are no checkpoints of this topic:\n%s", out)
 	}
+	const reads = "warning: delays: group g (Empty) has committed offsets of it\n"
+	if out := check("mine"); !strings.Contains(out, reads) || !strings.Contains(out, `mend: where that is over: kafka-consumer-groups.sh --delete --group "g"; else set trim: false`) {
+		t.Errorf("check does not tell what keeps the topic from being trimmed:\n%s", out)
+	}
+	untrimmed := writeFile(t, "untrimmed.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: mine}\nroutes: [{topic: delays, target: orders, trim: false}]\n")
+	if out, err := command(t, "", "topics", "check", "-c", untrimmed); err != nil || strings.Contains(out, reads) {
+		t.Errorf("check tells what keeps a topic from being trimmed that is not trimmed: %v\n%s", err, out)
+	}
 	commit(t, addr, "delays", 1, 4, metadataOf(t, c, "delays", 0))
 	commit(t, addr, "delays", 2, 4, metadataOf(t, c, "delays", 0))
 	if out := check("mine"); !strings.Contains(out, "warning: delays: "+warning) || !strings.Contains(out, `mend: if it is not meant: stop it, and kafka-consumer-groups.sh --delete --group "g"`) {

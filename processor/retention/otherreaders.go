@@ -31,7 +31,7 @@ func (o *otherReaders) look(ctx context.Context, cl *kgo.Client, patience time.D
 	for group, committed := range r.Committed {
 		delete(o.by, group)
 		for topic, partitions := range committed {
-			if o.Routes[topic] == nil || !reads(partitions) {
+			if o.Routes[topic] == nil || !Reads(partitions) {
 				continue
 			}
 			if o.by[group] == nil {
@@ -43,8 +43,8 @@ func (o *otherReaders) look(ctx context.Context, cl *kgo.Client, patience time.D
 	return r.Hidden, err
 }
 
-// reads tells whether a group goes on from anything that it has committed: from what it has given to another group, which may be ours, it does not.
-func reads(partitions map[int32]kadm.OffsetResponse) bool {
+// Reads tells whether a group goes on from anything that it has committed: from what it has given to another group, which may be ours, it does not.
+func Reads(partitions map[int32]kadm.OffsetResponse) bool {
 	for _, c := range partitions {
 		if _, err := state.ParseCheckpoint(c.At, c.LeaderEpoch, c.Metadata); !errors.Is(err, state.ErrGiven) {
 			return true

@@ -163,7 +163,7 @@ func TestTrimWhereAnotherHasGivenAway(t *testing.T) {
 	if start, why := x.cuts(5); start != 5 || why != "" {
 		t.Errorf("the log begins at %d: %q", start, why)
 	}
-	if reads(map[int32]kadm.OffsetResponse{0: {Offset: kadm.Offset{At: 4, Metadata: given}}, 1: {Offset: kadm.Offset{At: 4}}}) != true {
+	if Reads(map[int32]kadm.OffsetResponse{0: {Offset: kadm.Offset{At: 4, Metadata: given}}, 1: {Offset: kadm.Offset{At: 4}}}) != true {
 		t.Error("a group reads nothing that has a partition still")
 	}
 }
