@@ -124,6 +124,7 @@ func (l *lane) wait(ctx context.Context) {
 	case a := <-l.ends.answers:
 		l.ends.answered(a, l.clock.Now())
 		beheading{l}.heard()
+		beheading{l}.tell()
 	case <-l.uneven:
 		l.membership.Rebalance()
 	case <-timer.C:
