@@ -74,15 +74,14 @@ type groupOf struct {
 
 // notTrimmed warns of groups that keep a topic from being trimmed.
 func notTrimmed(ctx context.Context, adm *kadm.Client, routes []*topics.Route, reading []groupOf) (problems []topics.Problem, err error) {
-	trims, unsaid := map[string]bool{}, []string{}
+	trimmed, err := trimmedUnsaid(ctx, adm, routes)
 	for _, r := range routes {
-		if trims[r.Topic] = r.Trim != nil && *r.Trim; r.Trim == nil {
-			unsaid = append(unsaid, r.Topic)
+		if r.Trim != nil && *r.Trim {
+			trimmed = append(trimmed, r.Topic)
 		}
 	}
-	keeps, err := topics.Keeps(ctx, adm, unsaid...)
 	for _, g := range reading {
-		if trims[g.topic] || keeps[g.topic].All {
+		if slices.Contains(trimmed, g.topic) {
 			problems = append(problems, topics.Problem{
 				Severity: topics.Warning,
 				Topic:    g.topic,
@@ -93,6 +92,18 @@ func notTrimmed(ctx context.Context, adm *kadm.Client, routes []*topics.Route, r
 		}
 	}
 	return problems, err
+}
+
+// trimmedUnsaid are the topics that are trimmed although no route says so, since they keep everything otherwise.
+func trimmedUnsaid(ctx context.Context, adm *kadm.Client, routes []*topics.Route) ([]string, error) {
+	var unsaid []string
+	for _, r := range routes {
+		if r.Trim == nil {
+			unsaid = append(unsaid, r.Topic)
+		}
+	}
+	keeps, err := topics.Keeps(ctx, adm, unsaid...)
+	return slices.DeleteFunc(unsaid, func(topic string) bool { return !keeps[topic].All }), err
 }
 
 // movePatience is how long a start waits to be told what the group whose place it takes has still: a start does not depend on brokers that answer.
@@ -165,14 +176,7 @@ func givenTo(committed map[int32]kadm.OffsetResponse) string {
 
 // hiddenGroups says what it comes to that not all groups can be seen: a topic that would be trimmed is not.
 func hiddenGroups(ctx context.Context, adm *kadm.Client, hidden *kafka.HiddenError, s settings, want topics.Expect) (topics.Problem, error) {
-	var unsaid []string
-	for _, r := range want.Routes {
-		if r.Trim == nil {
-			unsaid = append(unsaid, r.Topic)
-		}
-	}
-	keeps, err := topics.Keeps(ctx, adm, unsaid...)
-	grow := slices.DeleteFunc(unsaid, func(topic string) bool { return !keeps[topic].All })
+	grow, err := trimmedUnsaid(ctx, adm, want.Routes)
 	p := topics.Problem{
 		Severity: topics.Note,
 		What:     "duewheel may not see what all groups read: " + hidden.What,

@@ -291,7 +291,7 @@ func (h *warmPlan) keep() {
 	alone := map[kafka.TopicPartition]bool{}
 	for _, member := range h.members {
 		for _, tp := range kafka.Flatten(h.says[member].Alone) {
-			alone[tp] = alone[tp] || h.owner[tp] == member
+			alone[tp] = alone[tp] || h.owner[tp] == member && slices.Contains(h.reads[member], tp.Topic)
 		}
 	}
 	for _, member := range h.members {
