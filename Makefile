@@ -111,11 +111,13 @@ fuzz: ## every fuzz target, each for FUZZ_FOR
 
 # By convention what needs a Kafka is what -short leaves out; the other packages are those of make unit. The package that fills the machine with brokers
 # is by itself; the rest, which begins brokers and clients of other languages, follows side by side. Tests that wait for most of the time go three at a time.
-# Verbose, because how many kills hit an open transaction is a figure to look at; what has failed is said once more at the end of each.
-INTEGRATION = $(GO) run ./integration/recap $(GO) test -json -count=1 -vet=off -parallel 3 -timeout $(INTEGRATION_LIMIT)
+# Verbose, because how many kills hit an open transaction is a figure to look at; what has failed is said once more at the end of each, and of both.
+INTEGRATION = $(GO) run ./integration/recap -keep "$$failed" $(GO) test -json -count=1 -vet=off -parallel 3 -timeout $(INTEGRATION_LIMIT)
 integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm chooses which
-	$(INTEGRATION) ./integration; most=$$?; \
-		$(INTEGRATION) $$(echo $(call packages-with,testing.Short()) | tr ' ' '\n' | grep -vx ./integration) && [ $$most = 0 ]
+	@failed=$$(mktemp) && trap 'rm "$$failed"' EXIT; \
+		$(INTEGRATION) ./integration; most=$$?; \
+		$(INTEGRATION) $$(echo $(call packages-with,testing.Short()) | tr ' ' '\n' | grep -vx ./integration); others=$$?; \
+		cat "$$failed"; [ $$most = 0 ] && [ $$others = 0 ]
 
 # Each of its waits is bounded, so go test need not bound the whole. It prints its seed: make chaos DUEWHEEL_TEST_SEED=... plays the same
 # faults again.

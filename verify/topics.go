@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -193,7 +194,9 @@ const coordinatorPatience = 15 * time.Second
 func (v *Verifier) fetchOffsets(ctx context.Context) (kadm.OffsetResponses, error) {
 	for end := time.Now().Add(coordinatorPatience); ; {
 		committed, err := v.adm.FetchOffsets(ctx, v.config.Group)
-		away := errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator)
+		op := (*net.OpError)(nil)
+		away := errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator) ||
+			errors.As(err, &op) && op.Op == "dial"
 		if !away || time.Now().After(end) {
 			return committed, err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -243,17 +244,20 @@ func boundsOf(starts, ends kadm.ListedOffsets, topic string, p int32) (start, en
 const coordinatorPatience = 15 * time.Second
 
 // fetchOffsets returns what a group has committed.
-func fetchOffsets(ctx context.Context, adm *kadm.Client, group string) (kadm.OffsetResponses, error) {
+func fetchOffsets(ctx context.Context, adm *kadm.Client, group string) (committed kadm.OffsetResponses, err error) {
+	err = patiently(ctx, func() error {
+		committed, err = adm.FetchOffsets(ctx, group)
+		return err
+	})
+	return committed, err
+}
+
+// patiently asks a coordinator that may be away: until its answer is no error that passes, or patience is over.
+func patiently(ctx context.Context, ask func() error) error {
 	for end := time.Now().Add(coordinatorPatience); ; {
-		committed, err := adm.FetchOffsets(ctx, group)
-		away := errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator)
-		if !away || time.Now().After(end) {
-			return committed, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(250 * time.Millisecond):
+		err := ask()
+		if err == nil || !mayPass(err) || time.Now().After(end) || !wait.For(ctx, 250*time.Millisecond) {
+			return err
 		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -399,5 +401,32 @@ func TestBehindIsNotKnown(t *testing.T) {
 		if r.Behind != -1 {
 			t.Errorf("committed: %v: it is %d behind", committed, r.Behind)
 		}
+	}
+}
+
+// A coordinator whose broker is down is asked for until another one has taken its place; what does not pass is told at once.
+func TestPatiently(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	for _, c := range []struct {
+		answers []error
+		want    error
+	}{
+		{[]error{fmt.Errorf("ask: %w", refused), kerr.NotCoordinator, nil}, nil},
+		{[]error{refused, kerr.GroupIDNotFound, nil}, kerr.GroupIDNotFound},
+		{[]error{kerr.GroupAuthorizationFailed, nil}, kerr.GroupAuthorizationFailed},
+	} {
+		asked := 0
+		err := patiently(t.Context(), func() error {
+			asked++
+			return c.answers[asked-1]
+		})
+		if !errors.Is(err, c.want) || err == nil && asked != len(c.answers) {
+			t.Errorf("of %v: %v after %d", c.answers, err, asked)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := patiently(ended, func() error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("%v when nobody waits for it any more", err)
 	}
 }

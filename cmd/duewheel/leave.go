@@ -89,18 +89,20 @@ var errNoSuchGroup = errors.New("there is no such group, or it has no members")
 // the two requests only.
 func staticMembers(ctx context.Context, cl *kgo.Client, group string) (members []staticMember, err error) {
 	adm := kadm.NewClient(cl)
-	described, err := adm.DescribeConsumerGroups(ctx, group)
-	if err == nil && described[group].Err == nil {
-		for _, m := range described[group].Members {
+	switch newer, err := describeConsumerGroup(ctx, adm, group); {
+	case err == nil:
+		for _, m := range newer.Members {
 			if m.InstanceID != nil {
 				members = append(members, staticMember{instance: *m.InstanceID, id: m.MemberID, consumer: m.MemberType != classicMember})
 			}
 		}
 		return members, nil
+	case mayPass(err):
+		return nil, err
 	}
 	// It is a group of the other protocol, or the brokers are too old for that one.
-	classic, err := adm.DescribeGroups(ctx, group)
-	switch g := classic[group]; {
+	g, err := describeGroup(ctx, adm, group)
+	switch {
 	case err != nil:
 		return nil, err
 	case g.State == "Dead", errors.Is(g.Err, kerr.GroupIDNotFound):
@@ -108,7 +110,7 @@ func staticMembers(ctx context.Context, cl *kgo.Client, group string) (members [
 	case g.Err != nil:
 		return nil, g.Err
 	}
-	for _, m := range classic[group].Members {
+	for _, m := range g.Members {
 		if m.InstanceID != nil {
 			members = append(members, staticMember{instance: *m.InstanceID, id: m.MemberID})
 		}

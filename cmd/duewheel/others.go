@@ -123,7 +123,7 @@ func notMoved(ctx context.Context, s settings, opts []kgo.Opt) error {
 	ctx, cancel := context.WithTimeout(ctx, movePatience)
 	defer cancel()
 	adm := kadm.NewClient(cl)
-	ours, err := adm.FetchOffsets(ctx, s.Group)
+	ours, err := fetchOffsets(ctx, adm, s.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return nil
 	}
@@ -151,7 +151,7 @@ const mostMoves = 16
 // holderOf is the group that has the checkpoints of a topic which go by an identity: the one that had the name first, or the last to which they were given.
 func holderOf(ctx context.Context, adm *kadm.Client, identity, topic string) (string, error) {
 	for group, moves := identity, 0; group != "" && moves < mostMoves; moves++ {
-		committed, err := adm.FetchOffsets(ctx, group)
+		committed, err := fetchOffsets(ctx, adm, group)
 		if err != nil {
 			return "", err
 		}

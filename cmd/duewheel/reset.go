@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -196,19 +197,41 @@ func identityIn(rows []checkpointRow, s settings) string {
 	return s.Identity
 }
 
+// describeGroup describes a group of the classic protocol.
+func describeGroup(ctx context.Context, adm *kadm.Client, group string) (g kadm.DescribedGroup, err error) {
+	_ = patiently(ctx, func() error {
+		var all kadm.DescribedGroups
+		all, err = adm.DescribeGroups(ctx, group)
+		g = all[group]
+		return cmp.Or(err, g.Err)
+	})
+	return g, err
+}
+
+// describeConsumerGroup describes a group of the protocol of KIP-848. Brokers that are too old for it, and those that have no such group, are an error.
+func describeConsumerGroup(ctx context.Context, adm *kadm.Client, group string) (g kadm.DescribedConsumerGroup, err error) {
+	err = patiently(ctx, func() error {
+		all, err := adm.DescribeConsumerGroups(ctx, group)
+		g = all[group]
+		return cmp.Or(err, g.Err)
+	})
+	return g, err
+}
+
 // mustBeEmpty returns an error while the group has members. Groups of both protocols are asked for.
 func mustBeEmpty(ctx context.Context, adm *kadm.Client, group string) error {
-	described, err := adm.DescribeGroups(ctx, group)
+	g, err := describeGroup(ctx, adm, group)
 	if err != nil {
 		return askOfGroup("Describe", fmt.Errorf("describe group %s: %w", group, err), group)
 	}
-	g := described[group]
 	members, groupState := len(g.Members), g.State
 	if groupState == "Dead" || g.Err != nil {
-		newer, err := adm.DescribeConsumerGroups(ctx, group)
+		newer, err := describeConsumerGroup(ctx, adm, group)
 		switch {
-		case err == nil && newer[group].Err == nil:
-			members, groupState = len(newer[group].Members), newer[group].State
+		case err == nil:
+			members, groupState = len(newer.Members), newer.State
+		case mayPass(err):
+			return askOfGroup("Describe", fmt.Errorf("describe group %s: %w", group, err), group)
 		case g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound):
 			return askOfGroup("Describe", fmt.Errorf("describe group %s: %w", group, g.Err), group)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -14,9 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/processor"
-	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
-	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -81,7 +78,7 @@ func ownRights(ctx context.Context, cl *kgo.Client, s settings) (problems []topi
 		problems = append(problems, topics.Problem{Severity: severity, What: what, Why: why,
 			Mend: fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:<name> %s", strings.Join(s.Brokers, ","), resource)})
 	}
-	switch err := mayRead(ctx, cl, s.Group); {
+	switch err := patiently(ctx, func() error { return mayRead(ctx, cl, s.Group) }); {
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		report(topics.Error, "duewheel may not read the group "+s.Group, "no replica can join it, so nothing is delivered", "--operation Read --group "+s.Group)
 	case err != nil:
@@ -92,8 +89,7 @@ func ownRights(ctx context.Context, cl *kgo.Client, s settings) (problems []topi
 		severity, why = topics.Warning, "brokers do not tell what time it is, so a clock of this machine that is wrong makes records early or late"
 	}
 	id := producer.IDsOf(producer.Writer(s.Group, cmp.Or(s.InstanceID, "check"), 0))[0]
-	transactions, err := describeTransactions(ctx, cl, id)
-	switch err := cmp.Or(err, transactions[id].Err); {
+	switch err := describeTransaction(ctx, cl, id); {
 	case errors.Is(err, kerr.TransactionalIDAuthorizationFailed):
 		report(severity, "duewheel may not write transactional ids that begin with "+s.Group+"-", why, "--operation Write --resource-pattern-type prefixed --transactional-id "+s.Group+"-")
 	case err == nil, errors.Is(err, kerr.TransactionalIDNotFound), errors.Is(err, kerr.UnsupportedVersion):
@@ -103,20 +99,14 @@ func ownRights(ctx context.Context, cl *kgo.Client, s settings) (problems []topi
 	return problems, nil
 }
 
-// describeTransactions waits for a coordinator: who asks first on a new cluster has brokers make the topic of transactions, which takes them a moment.
-func describeTransactions(ctx context.Context, cl *kgo.Client, id string) (all kadm.DescribedTransactions, err error) {
-	for try := range coordinatorTries {
-		all, err = kadm.NewClient(cl).DescribeTransactions(ctx, id)
-		if !kafka.IsAny(cmp.Or(err, all[id].Err), kerr.CoordinatorNotAvailable, kerr.CoordinatorLoadInProgress, kerr.NotCoordinator) ||
-			!wait.For(ctx, wait.Growing(try, 50*time.Millisecond, time.Second)) {
-			break
-		}
-	}
-	return all, err
+// describeTransaction returns what the coordinator of a transactional id answers who asks for it. Who asks first on a new cluster has brokers make the
+// topic of transactions, which takes them a moment.
+func describeTransaction(ctx context.Context, cl *kgo.Client, id string) error {
+	return patiently(ctx, func() error {
+		all, err := kadm.NewClient(cl).DescribeTransactions(ctx, id)
+		return cmp.Or(err, all[id].Err)
+	})
 }
-
-// coordinatorTries take some five seconds.
-const coordinatorTries = 10
 
 // mayRead reports whether we may join a group, by the heartbeat of a member that no group has: it needs the same right, and changes nothing. Brokers
 // that describe a group which does not exist yet, as before the first replica starts, do not say what we may do with it.

@@ -1,13 +1,14 @@
 // Command recap runs go test -json, prints what the tests print, and says once more at the end what those that failed have said, without
-// the logs that they show. Of a long run often the end alone is kept.
+// the logs that they show. Of a long run often the end alone is kept, so with -keep that is appended to a file as well, to be printed after whatever follows.
 //
-//	go run ./integration/recap go test -json -count=1 ./integration/...
+//	go run ./integration/recap [-keep FILE] go test -json -count=1 ./integration/...
 package main
 
 import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -20,10 +21,17 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) < 2 {
-		log.Fatal("usage: recap go test -json ...")
+	keep := flag.String("keep", os.DevNull, "append to this `file` what has failed")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		log.Fatal("usage: recap [-keep FILE] go test -json ...")
 	}
-	cmd := exec.Command(os.Args[1], os.Args[2:]...)
+	kept, err := os.OpenFile(*keep, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer kept.Close()
+	cmd := exec.Command(flag.Arg(0), flag.Args()[1:]...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -32,7 +40,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = errors.Join(follow(out, os.Stdout), cmd.Wait())
+	err = errors.Join(follow(out, os.Stdout, kept), cmd.Wait())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -43,8 +51,8 @@ type event struct {
 	Action, Package, Test, Output string
 }
 
-// follow prints what the tests print, and then the recap.
-func follow(from io.Reader, to io.Writer) error {
+// follow prints what the tests print, and then the recap, which is kept, too.
+func follow(from io.Reader, to, kept io.Writer) error {
 	var r recap
 	lines := bufio.NewReader(from)
 	for {
@@ -60,7 +68,7 @@ func follow(from io.Reader, to io.Writer) error {
 			r.take(e)
 		}
 		if errors.Is(err, io.EOF) {
-			_, err = io.WriteString(to, r.String())
+			_, err = io.WriteString(io.MultiWriter(to, kept), r.String())
 			return err
 		}
 		if err != nil {

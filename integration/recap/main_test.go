@@ -32,8 +32,8 @@ func TestRecapSaysWhatHasFailedAndNothingElse(t *testing.T) {
 	say("output", "", "FAIL\tpkg\t1.0s\n")
 	say("fail", "", "")
 	in.WriteString("FAIL\n")
-	var out strings.Builder
-	if err := follow(strings.NewReader(in.String()), &out); err != nil {
+	var out, kept strings.Builder
+	if err := follow(strings.NewReader(in.String()), &out, &kept); err != nil {
 		t.Fatal(err)
 	}
 	all, end, _ := strings.Cut(out.String(), "\n=== what has failed, without logs\n")
@@ -42,8 +42,8 @@ func TestRecapSaysWhatHasFailedAndNothingElse(t *testing.T) {
 	}
 	want := "--- failed: pkg TestAll/part one\n    all_test.go:7: too late: 9 s\n    log_test.go:3: the log ends:\n        line 0\n        line 1\n" +
 		"--- failed: pkg TestOther\npanic: " + strings.Repeat("x", mostBytes-len("panic: ")) + " …\n"
-	if end != want {
-		t.Errorf("got:\n%s\nwant:\n%s", end, want)
+	if end != want || !strings.HasSuffix(kept.String(), "\n"+want) || strings.Contains(kept.String(), "line 99") {
+		t.Errorf("got:\n%s\nkept:\n%s\nwant:\n%s", end, kept.String(), want)
 	}
 }
 
