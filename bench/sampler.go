@@ -33,7 +33,7 @@ type Sample struct {
 // SampledTopic is a delay topic in a Sample, in records or offsets of all its partitions.
 type SampledTopic struct {
 	Pending int64 `json:"pending"`
-	Carried int64 `json:"carried"` // copies so far
+	Carried int64 `json:"carried"` // copies so far, but for those of the second before a kill
 	Open    int64 `json:"open"`    // O - L
 	Start   int64 `json:"start"`   // of the log
 	End     int64 `json:"end"`
@@ -64,6 +64,10 @@ type sampler struct {
 	done  chan struct{} // closed when it has ended
 	seen  int           // of the observer, as of the last sample
 	err   error         // the last; set before done is closed
+
+	of      *replica          // that was sampled last
+	carried [soakTopics]int64 // by it, as of then
+	before  [soakTopics]int64 // by those before it
 
 	mu      sync.Mutex
 	samples []Sample
@@ -135,9 +139,19 @@ func (p *sampler) look(ctx context.Context) (s Sample, err error) {
 		}
 	}
 	c := p.k.f.countsOf(replica)
+	if all := int64(p.k.partitions); c.Live < all {
+		return s, fmt.Errorf("%d of %d partitions are live", c.Live, all)
+	}
+	if p.of != replica {
+		for i, n := range p.carried {
+			p.before[i] += n
+		}
+		p.of = replica
+	}
 	for i, topic := range p.k.delays {
 		of := c.Topics[topic]
-		s.Topics[i].Pending, s.Topics[i].Carried, s.Topics[i].Open = of.Pending, of.Carried, of.Open
+		p.carried[i] = of.Carried
+		s.Topics[i].Pending, s.Topics[i].Carried, s.Topics[i].Open = of.Pending, p.before[i]+of.Carried, of.Open
 		s.Weight += of.Bytes
 	}
 	s.CountedAt, s.Heap = c.At, c.Heap

@@ -40,9 +40,9 @@ const (
 	settleLimit = 3 * time.Minute
 )
 
-// Soak has very many records pending in a process for long, while others are taken in and delivered, logs are cut and trimmed, and what is
-// pending is carried. It samples each second what that takes, and has every record judged. What it returns is whole even if it says that
-// something is not as it should be; the error is of what could not be done. Options that count are For, by default 30 minutes, Pending, by
+// Soak has very many records pending in a process for long, while others are taken in and delivered, logs are cut and trimmed, what is
+// pending is carried, and the process is killed or ended in order now and then and started again. It samples each second what that takes,
+// and has every record judged. What it returns is whole even if it says that something is not as it should be; the error is of what could not be done. Options that count are For, by default 30 minutes, Pending, by
 // default 20,000,000, and Rate, by default 2,000 requests a second.
 func Soak(ctx context.Context, o Options) (soaked *Soaked, err error) {
 	if o.Replica == nil {
@@ -174,9 +174,59 @@ func (k *soak) stream(ctx context.Context, ends time.Time) error {
 	timed, cancel := context.WithDeadline(ctx, ends)
 	defer cancel()
 	go k.tell(timed)
+	streaming, stop := context.WithCancel(ctx)
+	defer stop()
+	restarted := make(chan error, 1)
+	go func() { restarted <- k.restart(streaming, ends) }()
 	written, err := w.paced(timed, ctx, k.Rate, math.MaxInt, k.request, nil)
-	k.Written = written
-	return errors.Join(err, ctx.Err())
+	if k.Written = written; err != nil {
+		stop()
+	}
+	return errors.Join(err, <-restarted, ctx.Err())
+}
+
+const (
+	soakRestarts = 4                // how often the process is ended and started again, at equal distances
+	soakApart    = 30 * time.Second // which they are at least: of a short soak they are fewer
+)
+
+// Comeback is a restart of the process of a soak with its state directory.
+type Comeback struct {
+	At     float64 `json:"at_s"`    // when it was ended, in seconds since the first sample
+	Killed bool    `json:"killed"`  // as kill -9 does, instead of in order
+	First  float64 `json:"first_s"` // from its start until a record was seen that it has delivered
+	All    float64 `json:"all_s"`   // until one of each partition was
+}
+
+func (c Comeback) String() string {
+	how := "ended in order"
+	if c.Killed {
+		how = "killed"
+	}
+	return fmt.Sprintf("%s after %.0f s, and delivering again %.2f s after its start, all partitions after %.2f s", how, c.At, c.First, c.All)
+}
+
+// restart ends the process and starts it again with its state directory, by turns as kill -9 does and in order.
+func (k *soak) restart(ctx context.Context, ends time.Time) error {
+	n := min(max(int(k.For/soakApart), 1), soakRestarts)
+	for i := range n {
+		if err := sleepUntil(ctx, ends.Add(-k.For*time.Duration(n-i)/time.Duration(n+1))); err != nil {
+			return err
+		}
+		back := Comeback{At: time.Since(k.sampler.began).Seconds(), Killed: i%2 == 0}
+		end := (*fleet).terminate
+		if back.Killed {
+			end = func(f *fleet, r *replica) error { f.kill(r); return nil }
+		}
+		c, err := k.comeBack(ctx, end)
+		if err != nil {
+			return fmt.Errorf("restart: %w", err)
+		}
+		back.First, back.All = c.sinceStart().Seconds(), (c.joining + c.all).Seconds()
+		k.Comebacks = append(k.Comebacks, back)
+		k.r.progress("soak: %s", back)
+	}
+	return nil
 }
 
 // request is one of the stream.

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A soak of some seconds has every record judged, is sampled, and leaves nothing. Only the time for cutting logs and carrying is too short, as it says.
+// A soak of some seconds has every record judged, is sampled, kills its process once, and leaves nothing. Only the time for cutting logs and carrying is too short, as it says.
 func TestSoak(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells what memory a process takes")
 	}
 	t.Parallel()
 	o := smallFailover(t)
-	o.Partitions, o.targets, o.For = 2, 2, 4*time.Second
+	o.Partitions, o.targets, o.For = 2, 2, 8*time.Second
 	s, err := Soak(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -30,6 +30,7 @@ type Soaked struct {
 	Written      int           `json:"written"`     // requests of the stream
 	Records      Records       `json:"records"`
 	Faults       string        `json:"faults,omitempty"` // that the checker has found
+	Comebacks    []Comeback    `json:"restarts"`
 	Samples      []Sample      `json:"samples"`
 }
 
@@ -66,13 +67,15 @@ const (
 	spare = 256 * mib
 	// stillMost is how long nothing may be delivered.
 	stillMost = 10 * time.Second
+	// backMost is how long it may take a process to deliver again that has started.
+	backMost = 5 * time.Second
 	// sampledLeast is the share of seconds that must have been sampled.
 	sampledLeast = 0.5
 )
 
 // Verdicts judges a soak.
 func (s *Soaked) Verdicts() []Verdict {
-	return []Verdict{s.judgeRecords(), s.judgeMemory(), s.judgeDisk(), s.judgeTrimmed(soakFar), s.judgeTrimmed(soakMixed), s.judgeKept(), s.judgeCarried(), s.judgeStill(), s.judgeSamples()}
+	return []Verdict{s.judgeRecords(), s.judgeMemory(), s.judgeDisk(), s.judgeTrimmed(soakFar), s.judgeTrimmed(soakMixed), s.judgeKept(), s.judgeCarried(), s.judgeStill(), s.judgeRestarts(), s.judgeSamples()}
 }
 
 // judgeSamples: what was seldom looked at is not judged by it.
@@ -161,12 +164,29 @@ func (s *Soaked) judgeCarried() Verdict {
 func (s *Soaked) judgeStill() Verdict {
 	longest, since := 0.0, 0.0
 	for i, x := range s.steady() {
+		if i > 0 { // while no partition is live there is no sample
+			longest = max(longest, x.At-since)
+		}
 		if i == 0 || x.Seen != s.steady()[i-1].Seen {
 			since = x.At
 		}
-		longest = max(longest, x.At-since)
 	}
 	return Verdict{Name: "deliveries", Held: longest <= stillMost.Seconds(), Says: fmt.Sprintf("the longest time without one: %.0f s", longest)}
+}
+
+// judgeRestarts: whatever is pending, a process that has started again delivers again soon.
+func (s *Soaked) judgeRestarts() Verdict {
+	killed, first, all := 0, 0.0, 0.0
+	for _, c := range s.Comebacks {
+		if c.Killed {
+			killed++
+		}
+		first, all = max(first, c.First), max(all, c.All)
+	}
+	return Verdict{
+		Name: "restarts", Held: killed > 0 && first <= backMost.Seconds(),
+		Says: fmt.Sprintf("%d, %d of them by kill -9; delivering again within %.2f s of the start, all partitions within %.2f s", len(s.Comebacks), killed, first, all),
+	}
 }
 
 // written is how many offsets were written to a topic in a time before a sample.
@@ -253,9 +273,9 @@ func (s *Soaked) rows() (rows []soakedRow) {
 // What says what was done.
 func (s *Soaked) What() string {
 	return fmt.Sprintf("%s records of 100 B pending in one process with memory.budget %d MiB and %d partitions of each of three topics, and %s more a second for %v, due within %v, but for one in thirty, which is due in hours. "+
-		"The topic far holds nearly all of them, due within a day, and is trimmed, as is mixed, where one in ten records stays; kept has a retention.ms of %v, so that what is pending there, one in a hundred, is carried once in %v. trim_interval is %v, defaults otherwise. "+
+		"The topic far holds nearly all of them, due within a day, and is trimmed, as is mixed, where one in ten records stays; kept has a retention.ms of %v, so that what is pending there, one in a hundred, is carried once in %v. trim_interval is %v, defaults otherwise. The process is killed or ended in order by turns, %d times in all, and started again. "+
 		"Each second counts for itself: lateness is of the records that a read_committed consumer saw in it.",
-		thousands(int64(s.Pending)), s.Budget/mib, s.Partitions, thousands(int64(s.Rate)), s.For, soakLatest, s.Kept, s.Kept/2, s.Trim)
+		thousands(int64(s.Pending)), s.Budget/mib, s.Partitions, thousands(int64(s.Rate)), s.For, soakLatest, s.Kept, s.Kept/2, s.Trim, len(s.Comebacks))
 }
 
 // Write writes a soak as a table for a terminal, and the verdicts.
@@ -300,6 +320,10 @@ func (s *Soaked) Plot() plot.Plot {
 		}
 		return l
 	}
+	marks := []float64{s.Filled}
+	for _, c := range s.Comebacks {
+		marks = append(marks, c.At)
+	}
 	bound := line("budget + 256 MiB", func(Sample) float64 { return float64(s.Budget+spare) / mib })
 	bound.Dashed = true
 	logs := plot.Panel{Title: "length of the logs", Unit: "offsets (by logarithm)", Log: true}
@@ -308,8 +332,8 @@ func (s *Soaked) Plot() plot.Plot {
 	}
 	return plot.Plot{
 		Title: fmt.Sprintf("%s records pending in one process for %v", thousands(int64(s.Pending)), s.For),
-		Note:  fmt.Sprintf("%s requests a second from the dotted line on; %s", thousands(int64(s.Rate)), s.Where),
-		Mark:  s.Filled,
+		Note:  fmt.Sprintf("%s requests a second from the first dotted line on; at the others the process was killed or ended, and started again; %s", thousands(int64(s.Rate)), s.Where),
+		Marks: marks,
 		Panels: []plot.Panel{
 			{Title: "memory", Unit: "MiB", Lines: []plot.Line{line("resident", func(x Sample) float64 { return float64(x.Resident) / mib }), line("Go heap", func(x Sample) float64 { return float64(x.Heap) / mib }), bound}},
 			{Title: "store on disk", Unit: "MiB", Lines: []plot.Line{line("", func(x Sample) float64 { return float64(x.Disk) / mib })}},

@@ -3,6 +3,7 @@ package topics
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -303,8 +304,11 @@ func looksLike(text string) string {
 		return "; it begins with a quote, and is no JSON string"
 	case strings.HasPrefix(text, "[object "):
 		return "; it is what JavaScript makes of an object as text: write a number or text"
-	case strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["):
+	case !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "["):
+	case json.Valid([]byte(text)):
 		return "; it is JSON, and no envelope with schema and payload: write the bare value"
+	default:
+		return "; it begins as JSON does, and is none, as what Java prints of a map or a list: write the bare value"
 	}
 	return ""
 }

@@ -80,6 +80,35 @@ func TestDelayTopicIsCut(t *testing.T) {
 	s.expect(s.pass(s.verifier()), map[string]int64{"cut": 1}, "the cluster has lost records")
 }
 
+// A delay topic is whole from where on none of its partitions lacks its older part.
+func TestPartitionsAreCut(t *testing.T) {
+	s := newFakeGroup(t)
+	ask := func(partition int32, minutes ...float64) {
+		for _, minute := range minutes {
+			s.write(&kgo.Record{Topic: "delays", Partition: partition, Timestamp: s.at(minute), Headers: headers("delay-until="+millis(s.at(200)), "delay-target-topic=orders")})
+		}
+	}
+	since := func(want float64, cut bool) {
+		t.Helper()
+		if w := s.pass(s.verifier()).Windows[0]; w.Since != s.at(want).UnixMilli() || w.Cut != cut {
+			t.Errorf("whole since %d, and cut: %v; wanted %d, %v", w.Since, w.Cut, s.at(want).UnixMilli(), cut)
+		}
+	}
+	ask(0, 1, 4, 7)
+	ask(1, 2, 5, 9)
+	since(1, false)
+	s.cut("delays", 0, 1)
+	since(4, true)
+	s.cut("delays", 1, 2)
+	since(9, true)
+	s.cut("delays", 0, 3) // it has nothing
+	since(9, true)
+	s.cut("delays", 1, 3)
+	if w := s.pass(s.verifier()).Windows[0]; w.Since != 0 || !w.Cut {
+		t.Errorf("%+v, when nothing is left", w)
+	}
+}
+
 // The older part of a dead letter topic is gone: what was delivered nowhere may have been there.
 func TestDeadLettersAreCut(t *testing.T) {
 	s := newFakeGroup(t)

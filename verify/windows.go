@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,21 +46,25 @@ func (s *survey) windows() (all []Window) {
 		if s.away[r.Topic] != nil {
 			continue
 		}
-		w := Window{Topic: r.Topic, Kind: "delay"}
+		w, whole := Window{Topic: r.Topic, Kind: "delay"}, int64(0)
 		for _, p := range s.sortedDelays() {
 			if p.topic != r.Topic {
 				continue
 			}
 			w.Partitions++
+			cut := p.start > 0 && p.from == p.start
+			w.Cut = w.Cut || cut
 			switch {
 			case p.first == unread:
 			case p.first < 0:
 				w.Undated = true
-			case w.Since == 0 || p.first < w.Since:
-				w.Since = p.first
+			case cut:
+				w.Since = max(w.Since, p.first) // only from there on none of its partitions lacks something
+			case whole == 0 || p.first < whole:
+				whole = p.first
 			}
-			w.Cut = w.Cut || p.start > 0 && p.from == p.start
 		}
+		w.Since = cmp.Or(w.Since, whole)
 		all = append(all, w)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.topics)) {

@@ -203,7 +203,11 @@ func (e *ending) judgeAgainst(name Source, s *slot, t terms, put []putOff, came 
 	if t.again {
 		want = t.round + 1
 	}
-	if came.round != want {
+	switch {
+	case came.round == want:
+	case came.round < 0:
+		e.fault(Altered, name, nil, "has no delay-attempt, which should say %d", want)
+	default:
 		e.fault(Altered, name, nil, "delay-attempt says %d, not %d", came.round, want)
 	}
 }

@@ -82,7 +82,7 @@ func TestRetrying(t *testing.T) {
 		{"the pause is cut short", known, nil, func(tr *trip) { tr.deliver(again, "2").Timestamp = after(-time.Millisecond) }, map[Kind]int64{Early: 1}, "before due"},
 		{"the pause is too long", known, nil, func(tr *trip) { tr.deliver(after(time.Millisecond), "2") }, map[Kind]int64{Altered: 1}, "due "},
 		{"the attempt is not counted", known, nil, func(tr *trip) { tr.deliver(again, "1") }, map[Kind]int64{Altered: 1}, "delay-attempt says 1, not 2"},
-		{"the attempt is forgotten", known, nil, func(tr *trip) { tr.deliver(again, "") }, map[Kind]int64{Altered: 1}, "delay-attempt says -1, not 2"},
+		{"the attempt is forgotten", known, nil, func(tr *trip) { tr.deliver(again, "") }, map[Kind]int64{Altered: 1}, "has no delay-attempt, which should say 2"},
 		{"the attempt is no number", known, nil, func(tr *trip) { tr.deliver(again, "two") }, map[Kind]int64{Altered: 2}, "two"},
 		{"what should be stripped is left", known, nil, func(tr *trip) {
 			r := tr.deliver(again, "2")

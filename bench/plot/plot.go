@@ -20,7 +20,7 @@ type Plot struct {
 	Title  string
 	Note   string // below the title
 	Panels []Panel
-	Mark   float64 // a moment that is marked in all panels, in seconds; 0: none
+	Marks  []float64 // moments that are marked in all panels, in seconds
 }
 
 // Panel has one axis of values.
@@ -63,7 +63,7 @@ func (p Plot) Write(w io.Writer) error {
 	text(b, left, 36, ``, p.Note)
 	end := p.end()
 	for i, panel := range p.Panels {
-		panel.draw(b, top+i*(height+gap)+gap/2, end, p.Mark)
+		panel.draw(b, top+i*(height+gap)+gap/2, end, p.Marks)
 	}
 	fmt.Fprintln(b, "</svg>")
 	return b.Flush()
@@ -81,7 +81,7 @@ func (p Plot) end() (end float64) {
 	return max(end, 1)
 }
 
-func (p Panel) draw(b io.Writer, y int, end, mark float64) {
+func (p Panel) draw(b io.Writer, y int, end float64, marks []float64) {
 	title := p.Title
 	if p.Unit != "" {
 		title += ", " + p.Unit
@@ -98,7 +98,7 @@ func (p Panel) draw(b io.Writer, y int, end, mark float64) {
 		fmt.Fprintf(b, `<path d="M%.1f %dv4" stroke="#999"/>`+"\n", x, y+height)
 		text(b, int(x), y+height+15, `text-anchor="middle"`, clock(t))
 	}
-	if mark > 0 {
+	for _, mark := range marks {
 		fmt.Fprintf(b, `<path d="M%.1f %dv%d" stroke="#999" stroke-dasharray="2 3"/>`+"\n", left+mark/end*wide, y, height)
 	}
 	fmt.Fprintf(b, `<path d="M%d %dv%dh%d" stroke="#999" fill="none"/>`+"\n", left, y, height, wide)

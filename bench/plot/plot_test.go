@@ -29,10 +29,10 @@ func draw(t *testing.T, p Plot) string {
 	}
 }
 
-// A plot with all that there is: a bound, a gap, an axis by logarithm, a mark.
+// A plot with all that there is: a bound, a gap, an axis by logarithm, marks.
 func TestGolden(t *testing.T) {
 	got := draw(t, Plot{
-		Title: "Soak <1>", Note: "a & b", Mark: 20,
+		Title: "Soak <1>", Note: "a & b", Marks: []float64{20, 70},
 		Panels: []Panel{
 			{Title: "memory", Unit: "MiB", Lines: []Line{
 				{Name: "resident", At: []float64{0, 30, 60, 90}, Values: []float64{100, 250, 300, 290}},

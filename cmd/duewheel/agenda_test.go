@@ -3,11 +3,13 @@ package main
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	_ "time/tzdata"
 
 	"github.com/duewheel/duewheel/processor/ahead"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // What an agenda holds does not depend on how many minutes there are in which something is due, and nothing is left out of its bars.
@@ -224,6 +226,30 @@ func TestSpeaksUTF8(t *testing.T) {
 		said := map[string]string{"LC_ALL": c.all, "LC_CTYPE": c.ctype, "LANG": c.lang}
 		if got := speaksUTF8(func(name string) string { return said[name] }); got != c.want {
 			t.Errorf("%v: %v", said, got)
+		}
+	}
+}
+
+// What is told when all is read is of the time at which that began: where it has taken long, it is said.
+func TestLookThatTakesLong(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1})
+	var passed atomic.Int64
+	wallClock = func() time.Time { return lookNow.Add(time.Duration(passed.Load())) }
+	t.Cleanup(func() { wallClock = time.Now })
+	fill(t, addr, "delays", 1, 3)
+	for _, took := range []time.Duration{4 * time.Second, 19 * time.Second} {
+		passed.Store(0)
+		c.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+			passed.Store(int64(took))
+			return nil, nil, false
+		})
+		for _, args := range [][]string{{"ls"}, {"agenda"}} {
+			_, notes, err := both(t, append(args, "-b", addr, "-g", "g", "-t", "delays")...)
+			const note = "note: that took 19 s; times are told from 2026-11-20 13:00:00, when it began\n"
+			if err != nil || strings.Contains(notes, note) != (took > 5*time.Second) || strings.Contains(notes, "that took") != (took > 5*time.Second) {
+				t.Errorf("%v that takes %v: %v, with the notes\n%s", args, took, err, notes)
+			}
+			passed.Store(0)
 		}
 	}
 }

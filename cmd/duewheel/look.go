@@ -293,6 +293,9 @@ func (v *view) advise(err error, topic string) error {
 // atOnceRead is how many partitions are read at the same time: what is read takes memory.
 const atOnceRead = 2
 
+// longLook is after what time it is said that what was found is of that long ago.
+const longLook = 5 * time.Second
+
 // each looks at all partitions, and calls fn with what was found of each, one at a time. The error tells of all that could not be looked
 // at; fn was called for the others.
 func (v *view) each(ctx context.Context, fn func(*ahead.Looked)) error {
@@ -327,6 +330,9 @@ func (v *view) each(ctx context.Context, fn func(*ahead.Looked)) error {
 	wg.Wait()
 	bar.end()
 	all.tell(v.stderr, v.Group)
+	if took := wallClock().Sub(v.Now); took >= longLook {
+		fmt.Fprintf(v.stderr, "note: that took %s; times are told from %s, when it began\n", span2(took), local(v.Now))
+	}
 	slices.SortFunc(all.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return cmp.Or(ctx.Err(), joinLines(all.errs...))
 }
