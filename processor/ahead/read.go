@@ -28,6 +28,9 @@ type answer struct {
 	err  error
 }
 
+// errNothing: the leader sends nothing where something was committed. It may not know yet that it is, having just become the leader.
+var errNothing = errors.New("the leader sends nothing")
+
 // errShort: what was asked for has ended before its end.
 var errShort = errors.New("the log ends before that")
 
@@ -89,14 +92,14 @@ func (l *leaders) fetchAll(ctx context.Context, tp kafka.TopicPartition, id kafk
 	for from < to {
 		a := answer{from: from}
 		a.err = l.ask(ctx, tp, func(leader *kgo.Broker) (err error) {
-			a.part, err = kafka.FetchOnce(ctx, leader, tp, id, from, atMost)
-			return err
-		})
-		if a.err == nil {
-			if from = kafka.Beyond(a.from, a.part); from == a.from { // although that is not the end
-				a.err = errors.New("the leader sends nothing")
+			if a.part, err = kafka.FetchOnce(ctx, leader, tp, id, a.from, atMost); err != nil {
+				return err
 			}
-		}
+			if from = kafka.Beyond(a.from, a.part); from == a.from {
+				return errNothing
+			}
+			return nil
+		})
 		select {
 		case answers <- a:
 		case <-ctx.Done():
