@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -21,12 +22,12 @@ func after(adm *kadm.Client, ms int64) question {
 	}
 }
 
-// list asks for offsets, and asks again where a leader has just been elected: it cannot say at first what all its followers have (KIP-207). Whether one
-// leads at all is asked again by the client.
+// list asks for offsets, and asks again where a leader has just been elected, which cannot say at first what all its followers have (KIP-207), and where the
+// broker of a leader is down and no other one has taken its place yet. Whether one leads at all is asked again by the client.
 func list(ctx context.Context, ask question, names ...string) (map[place]int64, error) {
 	for began := time.Now(); ; {
 		all, err := listed(ask(ctx, names...))
-		if !errors.Is(err, kerr.OffsetNotAvailable) || time.Since(began) > silence {
+		if !errors.Is(err, kerr.OffsetNotAvailable) && !down(err) || time.Since(began) > silence {
 			return all, err
 		}
 		select {
@@ -35,6 +36,12 @@ func list(ctx context.Context, ask question, names ...string) (map[place]int64, 
 		case <-time.After(atOnce):
 		}
 	}
+}
+
+// down reports that a broker takes no connections.
+func down(err error) bool {
+	op := (*net.OpError)(nil)
+	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // listed makes one map of listed offsets.

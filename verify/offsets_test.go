@@ -1,9 +1,17 @@
 package verify
 
 import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"syscall"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -45,5 +53,50 @@ func TestLeadersChange(t *testing.T) {
 				t.Errorf("%+v, %q", r.Counts, r.Blind)
 			}
 		})
+	}
+}
+
+// While the broker of a leader is down, and no other one has taken its place yet, it is asked again where logs begin and end.
+func TestLeaderIsDown(t *testing.T) {
+	asked := 0
+	got, err := list(t.Context(), func(context.Context, ...string) (kadm.ListedOffsets, error) {
+		if asked++; asked < 3 {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		}
+		return kadm.ListedOffsets{"delays": {0: {Offset: 7}}}, nil
+	}, "delays")
+	if err != nil || got[place{"delays", 0}] != 7 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// A coordinator that has been found once is not asked on and on when its broker is gone, and another one has taken its place.
+func TestCoordinatorIsGone(t *testing.T) {
+	fake, err := kfake.NewCluster(kfake.NumBrokers(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fake.Close)
+	first, seeds := fake.CoordinatorFor(group), fake.ListenAddrs()
+	gone := seeds[first]
+	cl, err := kgo.NewClient(kgo.SeedBrokers(slices.Delete(seeds, int(first), int(first)+1)...), kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr == gone {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	v := &Verifier{adm: kadm.NewClient(cl), config: Config{Group: group}}
+	if _, err := v.adm.FetchOffsets(t.Context(), group); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Fatalf("the first coordinator is not down: %v", err)
+	}
+	if err := fake.RemoveNode(first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.fetchOffsets(t.Context()); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		t.Error(err)
 	}
 }

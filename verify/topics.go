@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -194,9 +193,7 @@ const coordinatorPatience = 15 * time.Second
 func (v *Verifier) fetchOffsets(ctx context.Context) (kadm.OffsetResponses, error) {
 	for end := time.Now().Add(coordinatorPatience); ; {
 		committed, err := v.adm.FetchOffsets(ctx, v.config.Group)
-		op := (*net.OpError)(nil)
-		away := errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator) ||
-			errors.As(err, &op) && op.Op == "dial"
+		away := errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator) || down(err)
 		if !away || time.Now().After(end) {
 			return committed, err
 		}
@@ -205,6 +202,11 @@ func (v *Verifier) fetchOffsets(ctx context.Context) (kadm.OffsetResponses, erro
 			return nil, err
 		case <-time.After(atOnce):
 		}
+		// The client goes on with a coordinator that it has found once while it knows that broker. From memory kadm does not answer of which
+		// rights are asked for, too.
+		anew, cancel := context.WithTimeout(kadm.WithAuthorizedOps(ctx), 2*time.Second)
+		_, _ = v.adm.BrokerMetadata(anew)
+		cancel()
 	}
 }
 

@@ -245,7 +245,7 @@ const coordinatorPatience = 15 * time.Second
 
 // fetchOffsets returns what a group has committed.
 func fetchOffsets(ctx context.Context, adm *kadm.Client, group string) (committed kadm.OffsetResponses, err error) {
-	err = patiently(ctx, func() error {
+	err = patiently(ctx, adm, func() error {
 		committed, err = adm.FetchOffsets(ctx, group)
 		return err
 	})
@@ -253,13 +253,23 @@ func fetchOffsets(ctx context.Context, adm *kadm.Client, group string) (committe
 }
 
 // patiently asks a coordinator that may be away: until its answer is no error that passes, or patience is over.
-func patiently(ctx context.Context, ask func() error) error {
+func patiently(ctx context.Context, adm *kadm.Client, ask func() error) error {
 	for end := time.Now().Add(coordinatorPatience); ; {
 		err := ask()
 		if err == nil || !mayPass(err) || time.Now().After(end) || !wait.For(ctx, 250*time.Millisecond) {
 			return err
 		}
+		forgetDown(ctx, adm)
 	}
+}
+
+// forgetDown makes a client learn which brokers there are. It goes on with a coordinator that it has found once while it knows that broker, and a
+// connection that is refused does not change that; brokers leave out one that is down as soon as others have taken its place. That of which rights are asked
+// for, too, is what kadm does not answer from memory.
+func forgetDown(ctx context.Context, adm *kadm.Client) {
+	ctx, cancel := context.WithTimeout(kadm.WithAuthorizedOps(ctx), 2*time.Second)
+	defer cancel()
+	_, _ = adm.BrokerMetadata(ctx) // best effort: it is asked again anyway
 }
 
 // judge fills in what is committed, and says what keeps a processor from going on from it.

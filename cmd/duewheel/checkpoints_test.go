@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -406,6 +407,8 @@ func TestBehindIsNotKnown(t *testing.T) {
 
 // A coordinator whose broker is down is asked for until another one has taken its place; what does not pass is told at once.
 func TestPatiently(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1})
+	adm := kadm.NewClient(client(t, addr))
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	for _, c := range []struct {
 		answers []error
@@ -416,7 +419,7 @@ func TestPatiently(t *testing.T) {
 		{[]error{kerr.GroupAuthorizationFailed, nil}, kerr.GroupAuthorizationFailed},
 	} {
 		asked := 0
-		err := patiently(t.Context(), func() error {
+		err := patiently(t.Context(), adm, func() error {
 			asked++
 			return c.answers[asked-1]
 		})
@@ -426,7 +429,34 @@ func TestPatiently(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := patiently(ended, func() error { return refused }); !errors.Is(err, refused) {
+	if err := patiently(ended, adm, func() error { return refused }); !errors.Is(err, refused) {
 		t.Errorf("%v when nobody waits for it any more", err)
+	}
+}
+
+// A client that has found a coordinator once does not go on with it when its broker is gone, and another one has taken its place.
+func TestCoordinatorIsAnotherOne(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(1, "delays"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	first := c.CoordinatorFor("g")
+	seeds := c.ListenAddrs()
+	down := seeds[first]
+	adm := kadm.NewClient(client(t, "", kgo.SeedBrokers(slices.Delete(seeds, int(first), int(first)+1)...), kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr == down {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	})))
+	if _, err := adm.FetchOffsets(t.Context(), "g"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Fatalf("the first coordinator is not down: %v", err)
+	}
+	if err := c.RemoveNode(first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fetchOffsets(t.Context(), adm, "g"); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		t.Error(err)
 	}
 }

@@ -199,7 +199,7 @@ func identityIn(rows []checkpointRow, s settings) string {
 
 // describeGroup describes a group of the classic protocol.
 func describeGroup(ctx context.Context, adm *kadm.Client, group string) (g kadm.DescribedGroup, err error) {
-	_ = patiently(ctx, func() error {
+	_ = patiently(ctx, adm, func() error {
 		var all kadm.DescribedGroups
 		all, err = adm.DescribeGroups(ctx, group)
 		g = all[group]
@@ -210,7 +210,7 @@ func describeGroup(ctx context.Context, adm *kadm.Client, group string) (g kadm.
 
 // describeConsumerGroup describes a group of the protocol of KIP-848. Brokers that are too old for it, and those that have no such group, are an error.
 func describeConsumerGroup(ctx context.Context, adm *kadm.Client, group string) (g kadm.DescribedConsumerGroup, err error) {
-	err = patiently(ctx, func() error {
+	err = patiently(ctx, adm, func() error {
 		all, err := adm.DescribeConsumerGroups(ctx, group)
 		g = all[group]
 		return cmp.Or(err, g.Err)

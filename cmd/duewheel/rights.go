@@ -78,7 +78,7 @@ func ownRights(ctx context.Context, cl *kgo.Client, s settings) (problems []topi
 		problems = append(problems, topics.Problem{Severity: severity, What: what, Why: why,
 			Mend: fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:<name> %s", strings.Join(s.Brokers, ","), resource)})
 	}
-	switch err := patiently(ctx, func() error { return mayRead(ctx, cl, s.Group) }); {
+	switch err := patiently(ctx, kadm.NewClient(cl), func() error { return mayRead(ctx, cl, s.Group) }); {
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		report(topics.Error, "duewheel may not read the group "+s.Group, "no replica can join it, so nothing is delivered", "--operation Read --group "+s.Group)
 	case err != nil:
@@ -102,8 +102,9 @@ func ownRights(ctx context.Context, cl *kgo.Client, s settings) (problems []topi
 // describeTransaction returns what the coordinator of a transactional id answers who asks for it. Who asks first on a new cluster has brokers make the
 // topic of transactions, which takes them a moment.
 func describeTransaction(ctx context.Context, cl *kgo.Client, id string) error {
-	return patiently(ctx, func() error {
-		all, err := kadm.NewClient(cl).DescribeTransactions(ctx, id)
+	adm := kadm.NewClient(cl)
+	return patiently(ctx, adm, func() error {
+		all, err := adm.DescribeTransactions(ctx, id)
 		return cmp.Or(err, all[id].Err)
 	})
 }

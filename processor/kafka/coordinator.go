@@ -191,6 +191,9 @@ func (c *Coordinator) Fetch(ctx context.Context, cl *kgo.Client, ids map[TopicPa
 	defer cancel()
 	resp, err := req.RequestWith(ctx, cl) // kgo maps the request to what the broker speaks, and may repeat it: it changes nothing
 	if err != nil {
+		if notSent(err) || unknownBroker(err) {
+			RefreshBrokers(ctx, cl) // it asks the coordinator that it has found once for as long as it knows that broker
+		}
 		return nil, fmt.Errorf("fetch offsets of group %s: %w", c.group, err)
 	}
 	if len(resp.Groups) != 1 {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -365,5 +367,44 @@ func TestPartitionsInLogs(t *testing.T) {
 		if !strings.Contains(out.String(), "a/1") || !strings.Contains(out.String(), "b/2") {
 			t.Errorf("%s: %s", name, &out)
 		}
+	}
+}
+
+// Offsets are fetched from the coordinator that there is when the one that was found first is gone.
+func TestFetchFromAnotherCoordinator(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(1, testTopic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	first := c.CoordinatorFor("g")
+	seeds := c.ListenAddrs()
+	down := seeds[first]
+	cl, err := kgo.NewClient(kgo.SeedBrokers(slices.Delete(seeds, int(first), int(first)+1)...), kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr == down {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	co := NewCoordinator("g")
+	ask := func() error {
+		_, err := co.Fetch(t.Context(), cl, map[TopicPartition]TopicID{{Topic: testTopic}: testID}, false)
+		return err
+	}
+	if err := ask(); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Fatalf("the first coordinator is not down: %v", err)
+	}
+	if err := c.RemoveNode(first); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(); !errors.Is(err, syscall.ECONNREFUSED) { // and with that it learns that the broker is gone
+		t.Fatalf("it has asked another one: %v", err)
+	}
+	if err := ask(); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		t.Error(err)
 	}
 }
