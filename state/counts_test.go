@@ -59,6 +59,11 @@ func TestMovedToWhereItIs(t *testing.T) {
 	if got := fmt.Sprint(l.Len(), l.Bytes(), l.Low(9), l.Resume(9), l.Agenda(9000, 0)[0].Records); got != "1 10 5 9 1" {
 		t.Errorf("the ledger has %s", got)
 	}
+	l.Add(Key{9000, 3}, 3, 10, false)
+	l.Move(Key{9000, 3}, 3, 6, 10, true)
+	if got := l.Resume(9); got != 9 {
+		t.Errorf("what the store has had moved is read again from %d on", got)
+	}
 	l.Add(Key{8000, 2}, 2, 10, false)
 	l.Move(Key{8000, 2}, 2, 7, 10, false)
 	if got := l.Resume(9); got != 7 {

@@ -156,6 +156,39 @@ func TestIdentifiedOutlivesAHandle(t *testing.T) {
 	}
 }
 
+// The changes that the counts have are deleted when all counts are written, and those that Above has needed when it does not any more, by the next handle too.
+func TestChangesAreDeleted(t *testing.T) {
+	for _, next := range []bool{false, true} {
+		s := memStore(t)
+		p := openPartition(t, s, orders(0))
+		offset := int64(0)
+		left := func(o int64) (n int) {
+			for since := -1; since < p.tally.since; { // until all are written
+				since = p.tally.since
+				for range 5000 {
+					p.Count(Counted{Key: Key{7, offset}, Offset: offset, Bytes: 1})
+					offset++
+				}
+				must(t, p.Commit(Position{Offset: o, Resume: o}))
+			}
+			from := appendCounts(nil, p.slot.part, changesTag)
+			must(t, p.eachCounts(from, appendCounts(nil, p.slot.part, changesTag+1), func(_, _ []byte) error { n++; return nil }))
+			return n
+		}
+		if n := left(0); n < 2 {
+			t.Errorf("%d changes are left of those above O", n)
+		}
+		if next {
+			p = openPartition(t, s, orders(0))
+			_, err := p.Counts()
+			must(t, err)
+		}
+		if n := left(1 << 40); n > 0 {
+			t.Errorf("%d changes are left below O, by the next handle: %v", n, next)
+		}
+	}
+}
+
 // What was counted at O and above is named until O has passed it, whichever batch brought it, and not for longer.
 func TestAboveBeginsAtO(t *testing.T) {
 	s := memStore(t)

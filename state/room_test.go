@@ -91,6 +91,7 @@ func TestHasRoomForCompactions(t *testing.T) {
 			synctest.Wait()
 		}
 		gaveWay := 0
+		roomed := time.Now() // until there is less room no time passes
 		for s.HasRoom() {
 			if write(); flushes > 2*roomySublevels {
 				t.Fatal("there is room for all, and nothing is compacted")
@@ -114,8 +115,7 @@ func TestHasRoomForCompactions(t *testing.T) {
 			}
 			over, since := int64(s.engine.sublevels.Load())-roomySublevels, s.engine.written.Load()-s.engine.roomAt.Load()
 			want := time.Duration(float64(time.Second) * float64(since*over) / roomBytes)
-			passed := time.Since(s.engine.begun) - time.Duration(s.engine.roomed.Load())
-			time.Sleep(want - passed - time.Microsecond)
+			time.Sleep(want - time.Since(roomed) - time.Microsecond)
 			if s.HasRoom() {
 				t.Errorf("%d sublevels beyond: there is room before %v", over, want)
 			}
@@ -123,6 +123,7 @@ func TestHasRoomForCompactions(t *testing.T) {
 			if !s.HasRoom() {
 				t.Errorf("%d sublevels beyond: there is no room after %v", over, want)
 			}
+			roomed = time.Now()
 		}
 		write()
 		write() // much, in no time
@@ -272,4 +273,18 @@ func TestWritersWaitForFlushes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What was read before a flush, and what was written before the last one, say nothing of what comes after.
+func TestFlushBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := deferral{begun: time.Now()}
+		d.reads()
+		for i, is := range []bool{false, true, false} {
+			time.Sleep(time.Second)
+			if d.flushed([]int64{2 * muchComes, 4 * muchComes, 4 * muchComes}[i]); d.is.Load() != is {
+				t.Errorf("after flush %d compactions wait: %v", i, !is)
+			}
+		}
+	})
 }

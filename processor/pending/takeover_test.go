@@ -99,6 +99,22 @@ func TestFirstReadAfterATakeOverIsRefused(t *testing.T) {
 	})
 }
 
+// A standby does not take over what was given up meanwhile: it has passed over what names that, and copies of it.
+func TestGivenUpIsNotHandedOver(t *testing.T) {
+	l := testOwner(t)
+	spec := state.ParserEpoch{Spec: l.route.Spec()}
+	for _, given := range []int64{0, 1} {
+		c := checkpointAt(1, 0, state.Key{}, spec)
+		f := l.following(t, c, req(0, ms(farMs), "orders"))
+		store, err := l.store.Partition(testID)
+		must(t, err)
+		c.GivenUp = given
+		_, ok, err := f.HandOver(store, c)
+		must(t, err)
+		equal(t, "handed over", ok, given == 0)
+	}
+}
+
 // A record that was cancelled stays so when a standby takes over, whatever the configuration was by then.
 func TestCancelledUnderAnotherJitterStaysSo(t *testing.T) {
 	l := testOwner(t)
