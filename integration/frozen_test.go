@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os/exec"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -65,6 +67,11 @@ func coordinatorFrozen(t *testing.T, c *brokers.Cluster) {
 	if rounds > mostStopping {
 		t.Errorf("it took %d rounds to stop while the coordinator was frozen, and %d are allowed", rounds, mostStopping)
 	}
+
+	buildBinary(t)
+	f = s.freezeCoordinator()
+	f.commands()
+	f.resume()
 	s.arrive()
 	t.Logf("turns %v, rebalances %d", ps[1].Stats().Transactions, ps[1].Stats().Rebalances)
 	ps[1].stop()
@@ -115,6 +122,28 @@ func (s *tenant) freezeCoordinator() *frozen {
 		s.t.Fatal(err)
 	}
 	return f
+}
+
+// commands ask while the broker is frozen, and are answered by the others.
+func (f *frozen) commands() {
+	f.t.Helper()
+	file, binary := f.configured(), buildBinary(f.t)
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, args := range [][]string{{"ls", "--limit", "0"}, {"agenda"}, {"get", "no-such-id"}, {"checkpoints"}, {"topics", "check"}} {
+		all.Go(func() {
+			began := time.Now()
+			cmd := exec.CommandContext(ctx, binary, append(args, "-c", file)...)
+			out, _ := cmd.CombinedOutput()
+			code := cmd.ProcessState.ExitCode()
+			f.t.Logf("%v: code %d after %v", args, code, time.Since(began).Round(time.Millisecond))
+			if code != 0 && code != 1 { // 1: there is no such id; the topics lack a replica
+				f.t.Errorf("%v could not tell while a broker was frozen:\n%s", args, out[max(len(out)-2000, 0):])
+			}
+		})
+	}
+	all.Wait()
 }
 
 func (f *frozen) resume() {

@@ -130,15 +130,22 @@ func partitionAway(t *testing.T, c *brokers.Cluster) {
 	s.judge()
 }
 
-// lookWithoutPartition: commands say which partition has no leader, and what the others have.
-func (s *tenant) lookWithoutPartition(there int64, away int32) {
+// configured writes a configuration for commands.
+func (s *tenant) configured() (file string) {
 	s.t.Helper()
-	file := filepath.Join(s.t.TempDir(), "duewheel.yaml")
+	file = filepath.Join(s.t.TempDir(), "duewheel.yaml")
 	yaml := fmt.Sprintf("kafka: {brokers: [%s]}\ngroup: {id: %s}\nroutes:\n  - {topic: %[2]s, dead_letter: %s, targets: {allow: [\"%[2]s.target-*\"]}}\n",
 		strings.Join(s.cluster.Addrs(), ", "), s.name, s.route.DeadLetter)
 	if err := os.WriteFile(file, []byte(yaml), 0o644); err != nil {
 		s.t.Fatal(err)
 	}
+	return file
+}
+
+// lookWithoutPartition: commands say which partition has no leader, and what the others have.
+func (s *tenant) lookWithoutPartition(there int64, away int32) {
+	s.t.Helper()
+	file := s.configured()
 	without := fmt.Sprintf("%s/%d: ", s.name, away)
 	pending := fmt.Sprintf("%d records are pending", there)
 	buildBinary(s.t)

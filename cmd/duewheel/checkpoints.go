@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
@@ -139,11 +140,11 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 	if len(names) == 0 {
 		return nil, joinLines(unasked...)
 	}
-	starts, err := listed(adm.ListStartOffsets(ctx, names...))
+	starts, err := listPatiently(ctx, adm, adm.ListStartOffsets, names)
 	if err != nil {
 		return nil, fmt.Errorf("list start offsets: %w", err)
 	}
-	ends, err := listed(adm.ListEndOffsets(ctx, names...))
+	ends, err := listPatiently(ctx, adm, adm.ListEndOffsets, names)
 	if err != nil {
 		return nil, fmt.Errorf("list end offsets: %w", err)
 	}
@@ -217,6 +218,11 @@ func cuts(ctx context.Context, adm *kadm.Client, committed kadm.OffsetResponses,
 	return out
 }
 
+// listPatiently lists offsets of topics, and asks again where the broker of a leader is away.
+func listPatiently(ctx context.Context, adm *kadm.Client, list func(context.Context, ...string) (kadm.ListedOffsets, error), names []string) (kadm.ListedOffsets, error) {
+	return listed(patiently(ctx, adm, func(ctx context.Context) (kadm.ListedOffsets, error) { return list(ctx, names...) }))
+}
+
 // listed are the offsets that brokers have told, if any has.
 func listed(all kadm.ListedOffsets, err error) (kadm.ListedOffsets, error) {
 	var some *kadm.ShardErrors
@@ -244,20 +250,36 @@ func boundsOf(starts, ends kadm.ListedOffsets, topic string, p int32) (start, en
 const coordinatorPatience = 15 * time.Second
 
 // fetchOffsets returns what a group has committed.
-func fetchOffsets(ctx context.Context, adm *kadm.Client, group string) (committed kadm.OffsetResponses, err error) {
-	err = patiently(ctx, adm, func() error {
-		committed, err = adm.FetchOffsets(ctx, group)
-		return err
-	})
-	return committed, err
+func fetchOffsets(ctx context.Context, adm *kadm.Client, group string) (kadm.OffsetResponses, error) {
+	return patiently(ctx, adm, func(ctx context.Context) (kadm.OffsetResponses, error) { return adm.FetchOffsets(ctx, group) })
 }
 
-// patiently asks a coordinator that may be away: until its answer is no error that passes, or patience is over.
-func patiently(ctx context.Context, adm *kadm.Client, ask func() error) error {
+// patiently asks brokers of which one may be away, or silent: until its answer is no error that passes, or patience is over. The last time it takes as long as it takes.
+func patiently[T any](ctx context.Context, adm *kadm.Client, ask func(context.Context) (T, error)) (T, error) {
+	type answer struct {
+		T   T
+		err error
+	}
 	for end := time.Now().Add(coordinatorPatience); ; {
-		err := ask()
-		if err == nil || !mayPass(err) || time.Now().After(end) || !wait.For(ctx, 250*time.Millisecond) {
-			return err
+		over, asking, cancel := time.Now().After(end), ctx, context.CancelFunc(func() {})
+		if !over {
+			asking, cancel = context.WithTimeout(ctx, kafka.RequestTimeout)
+		}
+		answered := make(chan answer, 1)
+		go func() { // which heeds no ctx while a broker that is frozen is greeted; it ends with the client
+			all, err := ask(asking)
+			answered <- answer{all, err}
+		}()
+		var a answer
+		select {
+		case a = <-answered:
+		case <-asking.Done():
+			a.err = context.Cause(asking)
+		}
+		passes := mayPass(a.err) || asking.Err() != nil
+		cancel()
+		if a.err == nil || !passes || over || !wait.For(ctx, 250*time.Millisecond) {
+			return a.T, a.err
 		}
 		forgetDown(ctx, adm)
 	}
@@ -267,9 +289,14 @@ func patiently(ctx context.Context, adm *kadm.Client, ask func() error) error {
 // connection that is refused does not change that; brokers leave out one that is down as soon as others have taken its place. That of which rights are asked
 // for, too, is what kadm does not answer from memory.
 func forgetDown(ctx context.Context, adm *kadm.Client) {
-	ctx, cancel := context.WithTimeout(kadm.WithAuthorizedOps(ctx), 2*time.Second)
-	defer cancel()
-	_, _ = adm.BrokerMetadata(ctx) // best effort: it is asked again anyway
+	for range 3 { // each time another broker, of which one may be the one that is silent
+		asking, cancel := context.WithTimeout(kadm.WithAuthorizedOps(ctx), time.Second)
+		_, err := adm.BrokerMetadata(asking)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return // it is asked again anyway
+		}
+	}
 }
 
 // judge fills in what is committed, and says what keeps a processor from going on from it.

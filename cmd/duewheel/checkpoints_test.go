@@ -8,8 +8,10 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -419,9 +421,9 @@ func TestPatiently(t *testing.T) {
 		{[]error{kerr.GroupAuthorizationFailed, nil}, kerr.GroupAuthorizationFailed},
 	} {
 		asked := 0
-		err := patiently(t.Context(), adm, func() error {
+		_, err := patiently(t.Context(), adm, func(context.Context) (any, error) {
 			asked++
-			return c.answers[asked-1]
+			return nil, c.answers[asked-1]
 		})
 		if !errors.Is(err, c.want) || err == nil && asked != len(c.answers) {
 			t.Errorf("of %v: %v after %d", c.answers, err, asked)
@@ -429,8 +431,28 @@ func TestPatiently(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := patiently(ended, adm, func() error { return refused }); !errors.Is(err, refused) {
+	if _, err := patiently(ended, adm, func(context.Context) (any, error) { return nil, refused }); !errors.Is(err, refused) && !errors.Is(err, context.Canceled) {
 		t.Errorf("%v when nobody waits for it any more", err)
+	}
+}
+
+// One that has taken a request and is silent is not waited for until patience is over.
+func TestPatientlyWithOneThatIsSilent(t *testing.T) {
+	t.Parallel()
+	_, addr := cluster(t, map[string]int32{"delays": 1})
+	var asked atomic.Int64
+	n, err := patiently(t.Context(), kadm.NewClient(client(t, addr)), func(context.Context) (int64, error) {
+		n := asked.Add(1)
+		if n == 1 {
+			select { // it heeds no context
+			case <-t.Context().Done():
+			case <-time.After(20 * time.Second):
+			}
+		}
+		return n, nil
+	})
+	if err != nil || n != 2 {
+		t.Errorf("%v after %d", err, n)
 	}
 }
 

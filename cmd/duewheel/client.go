@@ -35,7 +35,8 @@ func (s *settings) clientOpts() ([]kgo.Opt, error) {
 	}
 	filled := *s
 	setting.Fill(&filled)
-	opts := []kgo.Opt{kgo.SeedBrokers(s.Brokers...), kgo.ClientID(string(filled.ClientID))}
+	// A client whose metrics are asked for (KIP-714) sends them when it is closed, and waits for a broker that is frozen.
+	opts := []kgo.Opt{kgo.SeedBrokers(s.Brokers...), kgo.ClientID(string(filled.ClientID)), kgo.DisableClientMetrics(), kgo.DialTimeout(kafka.BrokerPatience)}
 	if s.Rack != "" {
 		opts = append(opts, kgo.Rack(s.Rack))
 	}

@@ -135,3 +135,19 @@ func TestEndsWhileBrokersAreFrozen(t *testing.T) {
 		}
 	}
 }
+
+// Where the first broker of the configuration is frozen the others are asked.
+func TestFirstBrokerIsFrozen(t *testing.T) {
+	frozen, err := net.Listen("tcp", "127.0.0.1:0") // the system takes connections for it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close()
+	_, addr := cluster(t, map[string]int32{"delays": 1})
+	fill(t, addr, "delays", 1, 3)
+	began := time.Now()
+	out, _, err := both(t, "ls", "-b", frozen.Addr().String()+","+addr, "-g", "g", "-t", "delays", "-o", "json")
+	if took := time.Since(began); err != nil || strings.Count(out, "\n") != 3 || took > 5*time.Second {
+		t.Errorf("printed %q, %v, after %v", out, err, took)
+	}
+}

@@ -36,7 +36,9 @@ func otherGroups(ctx context.Context, cl *kgo.Client, s settings, want topics.Ex
 			return nil, fmt.Errorf("list topics: %w", err)
 		}
 	}
-	readers, err := kafka.AskReaders(ctx, cl, s.Group, nil, kafka.RequestTimeout)
+	readers, err := patiently(ctx, adm, func(ctx context.Context) (kafka.Readers, error) {
+		return kafka.AskReaders(ctx, cl, s.Group, nil, kafka.RequestTimeout)
+	})
 	var problems []topics.Problem
 	var reading []groupOf
 	for _, group := range sorted(readers.Committed) {

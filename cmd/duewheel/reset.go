@@ -197,25 +197,24 @@ func identityIn(rows []checkpointRow, s settings) string {
 	return s.Identity
 }
 
-// describeGroup describes a group of the classic protocol.
-func describeGroup(ctx context.Context, adm *kadm.Client, group string) (g kadm.DescribedGroup, err error) {
-	_ = patiently(ctx, adm, func() error {
-		var all kadm.DescribedGroups
-		all, err = adm.DescribeGroups(ctx, group)
-		g = all[group]
-		return cmp.Or(err, g.Err)
+// describeGroup describes a group of the classic protocol. What its coordinator has against it is in Err.
+func describeGroup(ctx context.Context, adm *kadm.Client, group string) (kadm.DescribedGroup, error) {
+	g, err := patiently(ctx, adm, func(ctx context.Context) (kadm.DescribedGroup, error) {
+		all, err := adm.DescribeGroups(ctx, group)
+		return all[group], cmp.Or(err, all[group].Err)
 	})
+	if g.Err != nil {
+		err = nil
+	}
 	return g, err
 }
 
 // describeConsumerGroup describes a group of the protocol of KIP-848. Brokers that are too old for it, and those that have no such group, are an error.
-func describeConsumerGroup(ctx context.Context, adm *kadm.Client, group string) (g kadm.DescribedConsumerGroup, err error) {
-	err = patiently(ctx, adm, func() error {
+func describeConsumerGroup(ctx context.Context, adm *kadm.Client, group string) (kadm.DescribedConsumerGroup, error) {
+	return patiently(ctx, adm, func(ctx context.Context) (kadm.DescribedConsumerGroup, error) {
 		all, err := adm.DescribeConsumerGroups(ctx, group)
-		g = all[group]
-		return cmp.Or(err, g.Err)
+		return all[group], cmp.Or(err, all[group].Err)
 	})
-	return g, err
 }
 
 // mustBeEmpty returns an error while the group has members. Groups of both protocols are asked for.

@@ -8,12 +8,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // flags are those that every command takes which talks to a cluster.
@@ -126,19 +128,42 @@ func (f *flags) connect(more ...kgo.Opt) (*kgo.Client, settings, error) {
 	return cl, s, err
 }
 
-// reach asks a broker for an answer, so that a command that cannot have one says so first.
+// reach asks all brokers of the configuration for an answer, so that a command that cannot have one says so first, and has what follows ask one that has answered:
+// the client would wait for a frozen one before it asks the next.
 func reach(ctx context.Context, cl *kgo.Client, brokers []string) error {
-	answered := make(chan error, 1)
-	go func() { answered <- cl.Ping(ctx) }() // which heeds no ctx while a broker that is frozen is greeted; it ends with the client
-	select {
-	case err := <-answered:
-		if err != nil {
-			return fmt.Errorf("reach %s: %w", strings.Join(brokers, ","), err)
-		}
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	type answer struct {
+		of  int
+		err error
 	}
+	seeds := cl.SeedBrokers()
+	answered := make(chan answer, len(seeds))
+	for i, seed := range seeds {
+		go func() {
+			req := kmsg.NewPtrMetadataRequest()
+			req.Topics = []kmsg.MetadataRequestTopic{} // none; nil would be all
+			_, err := seed.Request(ctx, req)
+			answered <- answer{i, err}
+		}()
+	}
+	last := answer{of: -1}
+	for range seeds {
+		var a answer
+		select {
+		case a = <-answered:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if a.err == nil {
+			if a.of > 0 && len(brokers) == len(seeds) {
+				return cl.UpdateSeedBrokers(append([]string{brokers[a.of]}, slices.Delete(slices.Clone(brokers), a.of, a.of+1)...)...)
+			}
+			return nil
+		}
+		if a.of > last.of {
+			last = a
+		}
+	}
+	return fmt.Errorf("reach %s: %w", strings.Join(brokers, ","), last.err)
 }
 
 // logJSON is the log.format for programs.

@@ -47,6 +47,7 @@ type Looker struct {
 
 	once        sync.Once
 	coordinator *kafka.Coordinator
+	away        trouble // with it
 	led         *leaders
 
 	mu        sync.Mutex
@@ -293,20 +294,22 @@ func (l *Looker) leaders() *leaders {
 // Bounds asks where the log of a partition begins and ends.
 func (l *Looker) Bounds(ctx context.Context, tp kafka.TopicPartition) (b kafka.Bounds, err error) {
 	err = l.leaders().ask(ctx, tp, func(leader *kgo.Broker) (err error) {
-		b, err = kafka.BoundsOf(ctx, leader, tp)
+		asking, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
+		defer cancel()
+		b, err = kafka.BoundsOf(asking, leader, tp)
 		return err
 	})
 	return b, err
 }
 
-// patience is how long a group may have no coordinator, or a partition no leader.
+// patience is how long a group may have no coordinator, or partitions no leader.
 const patience = 15 * time.Second
 
 // fetched is what the group has committed, whatever transaction is open.
 func (l *Looker) fetched(ctx context.Context, got *Looked) (kafka.Fetched, error) {
 	l.begin()
 	tp := got.TopicPartition
-	for end := time.Now().Add(patience); ; {
+	for {
 		all, err := l.coordinator.Fetch(ctx, l.Client, map[kafka.TopicPartition]kafka.TopicID{tp: got.ID}, false)
 		f, has := all[tp]
 		switch {
@@ -320,7 +323,7 @@ func (l *Looker) fetched(ctx context.Context, got *Looked) (kafka.Fetched, error
 		if errors.Is(err, kerr.GroupIDNotFound) { // such a group has committed nothing
 			return kafka.Fetched{Offset: -1}, nil
 		}
-		if !kafka.IsPassing(err) || time.Now().After(end) || !wait.For(ctx, 250*time.Millisecond) {
+		if !kafka.IsPassing(err) || l.away.lasts() || !wait.For(ctx, 250*time.Millisecond) {
 			return f, err
 		}
 	}

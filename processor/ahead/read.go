@@ -115,8 +115,9 @@ func (l *leaders) fetchAll(ctx context.Context, tp kafka.TopicPartition, id kafk
 type leaders struct {
 	cl *kgo.Client
 
-	mu    sync.Mutex
-	known map[kafka.TopicPartition]int32
+	mu      sync.Mutex
+	known   map[kafka.TopicPartition]int32
+	trouble trouble
 }
 
 // of is the leader of a partition, looked up with those of its whole topic where it is not known.
@@ -126,7 +127,9 @@ func (l *leaders) of(ctx context.Context, tp kafka.TopicPartition) (*kgo.Broker,
 	if leader, has := l.known[tp]; has {
 		return l.cl.Broker(int(leader)), nil
 	}
-	md, err := kadm.NewClient(l.cl).Metadata(ctx, tp.Topic)
+	asking, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
+	defer cancel()
+	md, err := kadm.NewClient(l.cl).Metadata(asking, tp.Topic)
 	if err == nil {
 		err = md.Topics[tp.Topic].Err
 	}
@@ -150,12 +153,12 @@ func (l *leaders) of(ctx context.Context, tp kafka.TopicPartition) (*kgo.Broker,
 
 // ask has the leader of a partition asked, and once more for some time when that is in vain and may be over soon.
 func (l *leaders) ask(ctx context.Context, tp kafka.TopicPartition, do func(*kgo.Broker) error) error {
-	for end := time.Now().Add(patience); ; {
+	for {
 		leader, err := l.of(ctx, tp)
 		if err == nil {
 			err = do(leader)
 		}
-		if err == nil || ctx.Err() != nil || !kafka.IsPassing(err) || time.Now().After(end) {
+		if err == nil || ctx.Err() != nil || !kafka.IsPassing(err) || l.trouble.lasts() {
 			return err
 		}
 		l.mu.Lock()
@@ -163,6 +166,24 @@ func (l *leaders) ask(ctx context.Context, tp kafka.TopicPartition, do func(*kgo
 		l.mu.Unlock()
 		wait.For(ctx, 100*time.Millisecond)
 	}
+}
+
+// trouble is with brokers that are asked in vain. What is waited for it is waited once, and not for each partition.
+type trouble struct {
+	mu           sync.Mutex
+	began, again time.Time // the first and the last time in a row
+}
+
+// lasts is called when it was in vain once more. It reports whether patience is over.
+func (t *trouble) lasts() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if now.Sub(t.again) > patience {
+		t.began = now
+	}
+	t.again = now
+	return now.Sub(t.began) > patience
 }
 
 // reader reads for one partition.

@@ -187,11 +187,11 @@ func (c *Coordinator) Fetch(ctx context.Context, cl *kgo.Client, ids map[TopicPa
 	for tp, id := range ids {
 		nameOf[id] = tp.Topic
 	}
-	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	asking, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	resp, err := req.RequestWith(ctx, cl) // kgo maps the request to what the broker speaks, and may repeat it: it changes nothing
+	resp, err := req.RequestWith(asking, cl) // kgo maps the request to what the broker speaks, and may repeat it: it changes nothing
 	if err != nil {
-		if notSent(err) || unknownBroker(err) {
+		if notSent(err) || unknownBroker(err) || asking.Err() != nil {
 			RefreshBrokers(ctx, cl) // it asks the coordinator that it has found once for as long as it knows that broker
 		}
 		return nil, fmt.Errorf("fetch offsets of group %s: %w", c.group, err)

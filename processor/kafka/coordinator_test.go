@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -407,4 +408,89 @@ func TestFetchFromAnotherCoordinator(t *testing.T) {
 	if err := ask(); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		t.Error(err)
 	}
+}
+
+// The same where its broker is frozen: its connections stay open, and nothing comes.
+func TestFetchFromAFrozenCoordinator(t *testing.T) {
+	t.Parallel()
+	c, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(1, testTopic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	first := c.CoordinatorFor("g")
+	seeds := c.ListenAddrs()
+	frozen := &freezer{addr: seeds[first]}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(slices.Delete(seeds, int(first), int(first)+1)...), kgo.Dialer(frozen.dial))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	co := NewCoordinator("g")
+	ask := func() error {
+		_, err := co.Fetch(t.Context(), cl, map[TopicPartition]TopicID{{Topic: testTopic}: testID}, false)
+		if errors.Is(err, kerr.GroupIDNotFound) {
+			return nil
+		}
+		return err
+	}
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	frozen.is.Store(true)
+	if err := c.RemoveNode(first); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(); !errors.Is(err, context.DeadlineExceeded) { // and with that it learns that the broker is gone
+		t.Fatalf("the first coordinator is not silent: %v", err)
+	}
+	if err := ask(); err != nil {
+		t.Error(err)
+	}
+}
+
+// freezer makes connections, of which those to one address come to nothing once it is frozen.
+type freezer struct {
+	addr string
+	is   atomic.Bool
+}
+
+func (f *freezer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if addr == f.addr && f.is.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil || addr != f.addr {
+		return conn, err
+	}
+	return &freezing{Conn: conn, is: &f.is, closed: make(chan struct{})}, nil
+}
+
+type freezing struct {
+	net.Conn
+	is     *atomic.Bool
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (f *freezing) Read(b []byte) (int, error) {
+	n, err := f.Conn.Read(b)
+	if f.is.Load() {
+		<-f.closed
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func (f *freezing) Write(b []byte) (int, error) {
+	if f.is.Load() {
+		return len(b), nil
+	}
+	return f.Conn.Write(b)
+}
+
+func (f *freezing) Close() error {
+	f.once.Do(func() { close(f.closed) })
+	return f.Conn.Close()
 }
