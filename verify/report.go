@@ -69,7 +69,7 @@ type Window struct {
 	Topic      string `json:"topic"`
 	Kind       string `json:"kind"` // delay, target or dead_letter
 	Partitions int    `json:"partitions"`
-	Since      int64  `json:"since,omitempty"`   // ms: 0 is ever since. Of a delay topic the first request, or where logs are cut the first that is left in all of these; of others the first delivery that is left
+	Since      int64  `json:"since,omitempty"`   // ms: 0 is ever since. Of a delay topic the first request, or the latest of those with which cut partitions begin; of others the first delivery that is left
 	Cut        bool   `json:"cut,omitempty"`     // what lay before is gone
 	Unknown    bool   `json:"unknown,omitempty"` // since when is not known: no delivery is left
 	Undated    bool   `json:"undated,omitempty"` // a delay topic has requests without a timestamp
