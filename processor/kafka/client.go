@@ -63,13 +63,18 @@ func MarkersPause(try int) time.Duration {
 	return wait.Growing(max(try-10, 0), 2*time.Millisecond, 250*time.Millisecond)
 }
 
-// RefreshBrokers makes cl learn of brokers that it has not heard of.
+// RefreshBrokers makes cl learn of brokers that it has not heard of, and which ones are gone.
 func RefreshBrokers(ctx context.Context, cl *kgo.Client) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	req := kmsg.NewPtrMetadataRequest()
-	req.Topics = []kmsg.MetadataRequestTopic{}
-	req.RequestWith(ctx, cl) // best effort: the caller tries again anyway
+	for range 3 { // each time another broker is asked, of which one may be the one that is silent
+		asking, cancel := context.WithTimeout(ctx, time.Second)
+		req := kmsg.NewPtrMetadataRequest()
+		req.Topics = []kmsg.MetadataRequestTopic{}
+		_, err := req.RequestWith(asking, cl)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return // best effort: the caller tries again anyway
+		}
+	}
 }
 
 const (
