@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 )
@@ -165,4 +166,29 @@ func TestDemoLine(t *testing.T) {
 	if got, want := s.line(100), "   1s  asked 1,300, pending 1,299, delivered 250 (150/s), dead-lettered 1, lateness p50 2.1 ms p99 8.9 ms"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// What a key has asked for is answered for long enough to be read, although stories are told meanwhile.
+func TestAnswersStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStories()
+		s.answer("3-1-2, due in 1.0 s, is cancelled by its handle")
+		s.tell(storyCancel, "reminder-1 is asked for")
+		s.tell(storyRetry, "order-1 is processed")
+		if got := s.newest(); got[storyCancel] != "3-1-2, due in 1.0 s, is cancelled by its handle" || got[storyRetry] != "order-1 is processed" {
+			t.Errorf("shown is %q", got)
+		}
+		s.answer("3-1-2 was cancelled by its handle, and never came")
+		if got := s.newest(); got[storyCancel] != "3-1-2 was cancelled by its handle, and never came" {
+			t.Errorf("shown is %q", got)
+		}
+		if got := len(s.fresh()); got != 4 {
+			t.Errorf("%d lines are printed", got)
+		}
+		time.Sleep(storyStays)
+		s.tell(storyCancel, "reminder-2 is asked for")
+		if got := s.newest(); got[storyCancel] != "reminder-2 is asked for" {
+			t.Errorf("shown is %q", got)
+		}
+	})
 }

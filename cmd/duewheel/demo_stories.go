@@ -31,6 +31,7 @@ var storyNames = [storyCount]string{"cancel", "retry", "dead", "kill"}
 type stories struct {
 	mu      sync.Mutex
 	told    [storyCount]string // the newest line of each; what is behind a line break is a detail
+	held    time.Time          // until then the one of what is cancelled answers a key, and stays
 	changed []string           // what was not printed yet
 	began   map[string]time.Time
 	trips   map[string]int // of retries
@@ -51,10 +52,25 @@ func (s *stories) tell(story int, format string, args ...any) {
 	s.say(story, format, args...)
 }
 
+// answer is tell of what a key has asked to cancel: it stays long enough to be read.
+func (s *stories) answer(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = time.Time{}
+	s.say(storyCancel, format, args...)
+	s.held = time.Now().Add(storyStays)
+}
+
+// storyStays is how long the answer to a key stays at least, unless another one comes.
+const storyStays = 2 * time.Second
+
 // say is tell with mu held.
 func (s *stories) say(story int, format string, args ...any) {
-	s.told[story] = fmt.Sprintf(format, args...)
-	s.changed = append(s.changed, s.told[story])
+	line := fmt.Sprintf(format, args...)
+	if story != storyCancel || !time.Now().Before(s.held) {
+		s.told[story] = line
+	}
+	s.changed = append(s.changed, line)
 }
 
 // newest are the newest lines, by story; empty is one of which nothing was told.

@@ -99,13 +99,13 @@ const cancelAhead = 1500 * time.Millisecond
 func (d *demo) cancelNext(ctx context.Context) {
 	at, q, ok := d.watch.next(time.Now().Add(cancelAhead))
 	if !ok {
-		d.tell(storyCancel, "nothing waits that could be cancelled")
+		d.watch.stories.answer("nothing waits that could be cancelled")
 		return
 	}
 	handle := topics.Handle{Partition: at.Partition, Offset: at.Offset, Due: q.due}.String()
 	due := time.UnixMilli(q.due)
 	d.send(&kgo.Record{Topic: demoRequests, Key: []byte(q.key), Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(handle)}, {Key: demoMark}}})
-	d.tell(storyCancel, "%s, due in %.1f s, is cancelled by its handle", handle, time.Until(due).Seconds())
+	d.watch.stories.answer("%s, due in %.1f s, is cancelled by its handle", handle, time.Until(due).Seconds())
 	if !pause(ctx, time.Until(due)+time.Second) {
 		return
 	}
@@ -115,8 +115,8 @@ func (d *demo) cancelNext(ctx context.Context) {
 	d.watch.mu.Unlock()
 	switch {
 	case gone:
-		d.tell(storyCancel, "%s was cancelled by its handle, and never came", handle)
+		d.watch.stories.answer("%s was cancelled by its handle, and never came", handle)
 	case !waits:
-		d.tell(storyCancel, "%s came: it was cancelled too late", handle)
+		d.watch.stories.answer("%s came: it was cancelled too late", handle)
 	}
 }
