@@ -42,8 +42,8 @@ const (
 
 // Soak has very many records pending in a process for long, while others are taken in and delivered, logs are cut and trimmed, what is
 // pending is carried, and the process is killed or ended in order now and then and started again. It samples each second what that takes,
-// and has every record judged. What it returns is whole even if it says that something is not as it should be; the error is of what could not be done. Options that count are For, by default 30 minutes, Pending, by
-// default 20,000,000, and Rate, by default 2,000 requests a second.
+// and has every record judged. What it returns is whole even if it says that something is not as it should be; the error is of what could not be
+// done. Options that count are For, by default 30 minutes, Pending, by default 20,000,000, and Rate, by default 2,000 requests a second.
 func Soak(ctx context.Context, o Options) (soaked *Soaked, err error) {
 	if o.Replica == nil {
 		return nil, errors.New("bench: no way to start a replica")
@@ -190,15 +190,15 @@ const (
 	soakApart    = 30 * time.Second // which they are at least: of a short soak they are fewer
 )
 
-// Comeback is a restart of the process of a soak with its state directory.
-type Comeback struct {
+// Restart is a restart of the process of a soak with its state directory.
+type Restart struct {
 	At     float64 `json:"at_s"`    // when it was ended, in seconds since the first sample
 	Killed bool    `json:"killed"`  // as kill -9 does, instead of in order
 	First  float64 `json:"first_s"` // from its start until a record was seen that it has delivered
 	All    float64 `json:"all_s"`   // until one of each partition was
 }
 
-func (c Comeback) String() string {
+func (c Restart) String() string {
 	how := "ended in order"
 	if c.Killed {
 		how = "killed"
@@ -213,7 +213,7 @@ func (k *soak) restart(ctx context.Context, ends time.Time) error {
 		if err := sleepUntil(ctx, ends.Add(-k.For*time.Duration(n-i)/time.Duration(n+1))); err != nil {
 			return err
 		}
-		back := Comeback{At: time.Since(k.sampler.began).Seconds(), Killed: i%2 == 0}
+		back := Restart{At: time.Since(k.sampler.began).Seconds(), Killed: i%2 == 0}
 		end := (*fleet).terminate
 		if back.Killed {
 			end = func(f *fleet, r *replica) error { f.kill(r); return nil }
@@ -223,7 +223,7 @@ func (k *soak) restart(ctx context.Context, ends time.Time) error {
 			return fmt.Errorf("restart: %w", err)
 		}
 		back.First, back.All = c.sinceStart().Seconds(), (c.joining + c.all).Seconds()
-		k.Comebacks = append(k.Comebacks, back)
+		k.Restarts = append(k.Restarts, back)
 		k.r.progress("soak: %s", back)
 	}
 	return nil

@@ -30,7 +30,7 @@ type Soaked struct {
 	Written      int           `json:"written"`     // requests of the stream
 	Records      Records       `json:"records"`
 	Faults       string        `json:"faults,omitempty"` // that the checker has found
-	Comebacks    []Comeback    `json:"restarts"`
+	Restarts     []Restart     `json:"restarts"`
 	Samples      []Sample      `json:"samples"`
 }
 
@@ -164,7 +164,7 @@ func (s *Soaked) judgeCarried() Verdict {
 func (s *Soaked) judgeStill() Verdict {
 	longest, since := 0.0, 0.0
 	for i, x := range s.steady() {
-		if i > 0 { // while no partition is live there is no sample
+		if i > 0 { // there is no sample while a partition is not live
 			longest = max(longest, x.At-since)
 		}
 		if i == 0 || x.Seen != s.steady()[i-1].Seen {
@@ -177,7 +177,7 @@ func (s *Soaked) judgeStill() Verdict {
 // judgeRestarts: whatever is pending, a process that has started again delivers again soon.
 func (s *Soaked) judgeRestarts() Verdict {
 	killed, first, all := 0, 0.0, 0.0
-	for _, c := range s.Comebacks {
+	for _, c := range s.Restarts {
 		if c.Killed {
 			killed++
 		}
@@ -185,7 +185,7 @@ func (s *Soaked) judgeRestarts() Verdict {
 	}
 	return Verdict{
 		Name: "restarts", Held: killed > 0 && first <= backMost.Seconds(),
-		Says: fmt.Sprintf("%d, %d of them by kill -9; delivering again within %.2f s of the start, all partitions within %.2f s", len(s.Comebacks), killed, first, all),
+		Says: fmt.Sprintf("%d, %d of them by kill -9; delivering again within %.2f s of the start, all partitions within %.2f s", len(s.Restarts), killed, first, all),
 	}
 }
 
@@ -275,7 +275,7 @@ func (s *Soaked) What() string {
 	return fmt.Sprintf("%s records of 100 B pending in one process with memory.budget %d MiB and %d partitions of each of three topics, and %s more a second for %v, due within %v, but for one in thirty, which is due in hours. "+
 		"The topic far holds nearly all of them, due within a day, and is trimmed, as is mixed, where one in ten records stays; kept has a retention.ms of %v, so that what is pending there, one in a hundred, is carried once in %v. trim_interval is %v, defaults otherwise. The process is killed or ended in order by turns, %d times in all, and started again. "+
 		"Each second counts for itself: lateness is of the records that a read_committed consumer saw in it.",
-		thousands(int64(s.Pending)), s.Budget/mib, s.Partitions, thousands(int64(s.Rate)), s.For, soakLatest, s.Kept, s.Kept/2, s.Trim, len(s.Comebacks))
+		thousands(int64(s.Pending)), s.Budget/mib, s.Partitions, thousands(int64(s.Rate)), s.For, soakLatest, s.Kept, s.Kept/2, s.Trim, len(s.Restarts))
 }
 
 // Write writes a soak as a table for a terminal, and the verdicts.
@@ -321,7 +321,7 @@ func (s *Soaked) Plot() plot.Plot {
 		return l
 	}
 	marks := []float64{s.Filled}
-	for _, c := range s.Comebacks {
+	for _, c := range s.Restarts {
 		marks = append(marks, c.At)
 	}
 	bound := line("budget + 256 MiB", func(Sample) float64 { return float64(s.Budget+spare) / mib })

@@ -15,8 +15,8 @@ func goodSoak() *Soaked {
 	s := &Soaked{
 		For: 10 * time.Minute, Pending: 1_000_000, Rate: 3000, Budget: 256 * mib, BatchRecords: 20_000, Partitions: 4, Trim: 10 * time.Second,
 		Kept: time.Minute, CheckEvery: 5 * time.Second, Filled: 30, Written: 1_800_000,
-		Records:   Records{Requested: 2_800_000, Delivered: 1_700_000, Later: 1_100_000, Left: 1_100_000},
-		Comebacks: []Comeback{{At: 200, Killed: true, First: 0.4, All: 0.9}, {At: 400, First: 0.3, All: 0.7}},
+		Records:  Records{Requested: 2_800_000, Delivered: 1_700_000, Later: 1_100_000, Left: 1_100_000},
+		Restarts: []Restart{{At: 200, Killed: true, First: 0.4, All: 0.9}, {At: 400, First: 0.3, All: 0.7}},
 	}
 	for i := range int64(631) {
 		x := Sample{At: float64(i), Resident: 400 * mib, Heap: 200 * mib, Disk: 300 * mib, Weight: 200 * mib, Seen: 2700 * i, P50: 4, P99: 20}
@@ -73,8 +73,8 @@ func TestSoakVerdicts(t *testing.T) {
 			}
 		}), "deliveries"},
 		{"for long there is no sample, nor a delivery", func(s *Soaked) { s.Samples = slices.Delete(s.Samples, 301, 312) }, "deliveries"},
-		{"a restart takes long", func(s *Soaked) { s.Comebacks[1].First = 6 }, "restarts"},
-		{"it was not killed", func(s *Soaked) { s.Comebacks[0].Killed = false }, "restarts"},
+		{"a restart takes long", func(s *Soaked) { s.Restarts[1].First = 6 }, "restarts"},
+		{"it was not killed", func(s *Soaked) { s.Restarts[0].Killed = false }, "restarts"},
 		{"most samples are missing", func(s *Soaked) { s.Samples = slices.Delete(s.Samples, 32, 432) }, "samples"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -291,6 +291,7 @@ func floating(until bool, b []byte) string {
 
 // looksLike names the usual wrong forms of a time.
 func looksLike(text string) string {
+	bracket := strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 	switch {
 	case looksBase64(text):
 		return "; it looks like base64, which Connect makes of bytes: give it text or a number"
@@ -304,10 +305,9 @@ func looksLike(text string) string {
 		return "; it begins with a quote, and is no JSON string"
 	case strings.HasPrefix(text, "[object "):
 		return "; it is what JavaScript makes of an object as text: write a number or text"
-	case !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "["):
-	case json.Valid([]byte(text)):
+	case bracket && json.Valid([]byte(text)):
 		return "; it is JSON, and no envelope with schema and payload: write the bare value"
-	default:
+	case bracket:
 		return "; it begins as JSON does, and is none, as what Java prints of a map or a list: write the bare value"
 	}
 	return ""

@@ -46,7 +46,7 @@ func (s *survey) windows() (all []Window) {
 		if s.away[r.Topic] != nil {
 			continue
 		}
-		w, whole := Window{Topic: r.Topic, Kind: "delay"}, int64(0)
+		w, first := Window{Topic: r.Topic, Kind: "delay"}, int64(0)
 		for _, p := range s.sortedDelays() {
 			if p.topic != r.Topic {
 				continue
@@ -60,11 +60,11 @@ func (s *survey) windows() (all []Window) {
 				w.Undated = true
 			case cut:
 				w.Since = max(w.Since, p.first) // only from there on none of its partitions lacks something
-			case whole == 0 || p.first < whole:
-				whole = p.first
+			case first == 0 || p.first < first:
+				first = p.first
 			}
 		}
-		w.Since = cmp.Or(w.Since, whole)
+		w.Since = cmp.Or(w.Since, first)
 		all = append(all, w)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.topics)) {

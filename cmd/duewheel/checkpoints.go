@@ -14,8 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -218,20 +216,6 @@ func cuts(ctx context.Context, adm *kadm.Client, committed kadm.OffsetResponses,
 	return out
 }
 
-// listPatiently lists offsets of topics, and asks again where the broker of a leader is away.
-func listPatiently(ctx context.Context, adm *kadm.Client, list func(context.Context, ...string) (kadm.ListedOffsets, error), names []string) (kadm.ListedOffsets, error) {
-	return listed(patiently(ctx, adm, func(ctx context.Context) (kadm.ListedOffsets, error) { return list(ctx, names...) }))
-}
-
-// listed are the offsets that brokers have told, if any has.
-func listed(all kadm.ListedOffsets, err error) (kadm.ListedOffsets, error) {
-	var some *kadm.ShardErrors
-	if errors.As(err, &some) && !some.AllFailed {
-		err = nil
-	}
-	return all, err
-}
-
 // boundsOf are the start and the end of a partition's log.
 func boundsOf(starts, ends kadm.ListedOffsets, topic string, p int32) (start, end int64, err error) {
 	s, asked := starts.Lookup(topic, p)
@@ -243,60 +227,6 @@ func boundsOf(starts, ends kadm.ListedOffsets, topic string, p int32) (start, en
 		return 0, 0, fmt.Errorf("list offsets of %s/%d: %w", topic, p, err)
 	}
 	return s.Offset, e.Offset, nil
-}
-
-// coordinatorPatience is how long a cluster that has never had a group takes to make __consumer_offsets,
-// or one that has lost a broker to find another coordinator.
-const coordinatorPatience = 15 * time.Second
-
-// fetchOffsets returns what a group has committed.
-func fetchOffsets(ctx context.Context, adm *kadm.Client, group string) (kadm.OffsetResponses, error) {
-	return patiently(ctx, adm, func(ctx context.Context) (kadm.OffsetResponses, error) { return adm.FetchOffsets(ctx, group) })
-}
-
-// patiently asks brokers of which one may be away, or silent: until its answer is no error that passes, or patience is over. The last time it takes as long as it takes.
-func patiently[T any](ctx context.Context, adm *kadm.Client, ask func(context.Context) (T, error)) (T, error) {
-	type answer struct {
-		T   T
-		err error
-	}
-	for end := time.Now().Add(coordinatorPatience); ; {
-		over, asking, cancel := time.Now().After(end), ctx, context.CancelFunc(func() {})
-		if !over {
-			asking, cancel = context.WithTimeout(ctx, kafka.RequestTimeout)
-		}
-		answered := make(chan answer, 1)
-		go func() { // which heeds no ctx while a broker that is frozen is greeted; it ends with the client
-			all, err := ask(asking)
-			answered <- answer{all, err}
-		}()
-		var a answer
-		select {
-		case a = <-answered:
-		case <-asking.Done():
-			a.err = context.Cause(asking)
-		}
-		passes := mayPass(a.err) || asking.Err() != nil
-		cancel()
-		if a.err == nil || !passes || over || !wait.For(ctx, 250*time.Millisecond) {
-			return a.T, a.err
-		}
-		forgetDown(ctx, adm)
-	}
-}
-
-// forgetDown makes a client learn which brokers there are. It goes on with a coordinator that it has found once while it knows that broker, and a
-// connection that is refused does not change that; brokers leave out one that is down as soon as others have taken its place. That of which rights are asked
-// for, too, is what kadm does not answer from memory.
-func forgetDown(ctx context.Context, adm *kadm.Client) {
-	for range 3 { // each time another broker, of which one may be the one that is silent
-		asking, cancel := context.WithTimeout(kadm.WithAuthorizedOps(ctx), time.Second)
-		_, err := adm.BrokerMetadata(asking)
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			return // it is asked again anyway
-		}
-	}
 }
 
 // judge fills in what is committed, and says what keeps a processor from going on from it.

@@ -103,12 +103,10 @@ func staticMembers(ctx context.Context, cl *kgo.Client, group string) (members [
 	// It is a group of the other protocol, or the brokers are too old for that one.
 	g, err := describeGroup(ctx, adm, group)
 	switch {
+	case g.State == "Dead", errors.Is(err, kerr.GroupIDNotFound):
+		return nil, errNoSuchGroup
 	case err != nil:
 		return nil, err
-	case g.State == "Dead", errors.Is(g.Err, kerr.GroupIDNotFound):
-		return nil, errNoSuchGroup
-	case g.Err != nil:
-		return nil, g.Err
 	}
 	for _, m := range g.Members {
 		if m.InstanceID != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,42 +196,19 @@ func identityIn(rows []checkpointRow, s settings) string {
 	return s.Identity
 }
 
-// describeGroup describes a group of the classic protocol. What its coordinator has against it is in Err.
-func describeGroup(ctx context.Context, adm *kadm.Client, group string) (kadm.DescribedGroup, error) {
-	g, err := patiently(ctx, adm, func(ctx context.Context) (kadm.DescribedGroup, error) {
-		all, err := adm.DescribeGroups(ctx, group)
-		return all[group], cmp.Or(err, all[group].Err)
-	})
-	if g.Err != nil {
-		err = nil
-	}
-	return g, err
-}
-
-// describeConsumerGroup describes a group of the protocol of KIP-848. Brokers that are too old for it, and those that have no such group, are an error.
-func describeConsumerGroup(ctx context.Context, adm *kadm.Client, group string) (kadm.DescribedConsumerGroup, error) {
-	return patiently(ctx, adm, func(ctx context.Context) (kadm.DescribedConsumerGroup, error) {
-		all, err := adm.DescribeConsumerGroups(ctx, group)
-		return all[group], cmp.Or(err, all[group].Err)
-	})
-}
-
 // mustBeEmpty returns an error while the group has members. Groups of both protocols are asked for.
 func mustBeEmpty(ctx context.Context, adm *kadm.Client, group string) error {
 	g, err := describeGroup(ctx, adm, group)
-	if err != nil {
-		return askOfGroup("Describe", fmt.Errorf("describe group %s: %w", group, err), group)
-	}
 	members, groupState := len(g.Members), g.State
-	if groupState == "Dead" || g.Err != nil {
-		newer, err := describeConsumerGroup(ctx, adm, group)
+	if groupState == "Dead" || err != nil {
+		newer, newerErr := describeConsumerGroup(ctx, adm, group)
 		switch {
-		case err == nil:
+		case newerErr == nil:
 			members, groupState = len(newer.Members), newer.State
-		case mayPass(err):
+		case mayPass(newerErr):
+			return askOfGroup("Describe", fmt.Errorf("describe group %s: %w", group, newerErr), group)
+		case err != nil && !errors.Is(err, kerr.GroupIDNotFound):
 			return askOfGroup("Describe", fmt.Errorf("describe group %s: %w", group, err), group)
-		case g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound):
-			return askOfGroup("Describe", fmt.Errorf("describe group %s: %w", group, g.Err), group)
 		}
 	}
 	if members > 0 || !slices.Contains([]string{"", "Empty", "Dead"}, groupState) {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -128,8 +127,8 @@ func (f *flags) connect(more ...kgo.Opt) (*kgo.Client, settings, error) {
 	return cl, s, err
 }
 
-// reach asks all brokers of the configuration for an answer, so that a command that cannot have one says so first, and has what follows ask one that has answered:
-// the client would wait for a frozen one before it asks the next.
+// reach asks all brokers of the configuration for an answer, so that a command that cannot have one says so first, and leaves the client the one that was first:
+// it would ask any of them next, and again now and then, and wait for one that is frozen. From the first it learns which brokers there are.
 func reach(ctx context.Context, cl *kgo.Client, brokers []string) error {
 	type answer struct {
 		of  int
@@ -154,10 +153,10 @@ func reach(ctx context.Context, cl *kgo.Client, brokers []string) error {
 			return context.Cause(ctx)
 		}
 		if a.err == nil {
-			if a.of > 0 && len(brokers) == len(seeds) {
-				return cl.UpdateSeedBrokers(append([]string{brokers[a.of]}, slices.Delete(slices.Clone(brokers), a.of, a.of+1)...)...)
+			if len(seeds) == 1 {
+				return nil
 			}
-			return nil
+			return cl.UpdateSeedBrokers(brokers[a.of])
 		}
 		if a.of > last.of {
 			last = a

@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duewheel/duewheel/admin"
@@ -318,16 +317,6 @@ func (o *verifying) keepWatching(ctx context.Context, v *verify.Verifier, stdout
 		return fmt.Errorf("that was at %s, and at the end it could not tell any more: %w", formatTime(time.UnixMilli(last.At)), askToLook(failed))
 	}
 	return err
-}
-
-// mayPass reports whether an error of a first pass may be over soon: brokers that start, a leader that moves. Topics, rights and settings of
-// TLS or SASL that are wrong are mistakes.
-func mayPass(err error) bool {
-	if code := (*kerr.Error)(nil); errors.As(err, &code) {
-		return code.Retriable && !errors.Is(err, kerr.UnknownTopicOrPartition)
-	}
-	op := (*net.OpError)(nil)
-	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, verify.ErrSilent) || kgo.IsRetryableBrokerErr(err)
 }
 
 func metricsHandler(r *prometheus.Registry) http.Handler {

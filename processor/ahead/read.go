@@ -153,12 +153,12 @@ func (l *leaders) of(ctx context.Context, tp kafka.TopicPartition) (*kgo.Broker,
 
 // ask has the leader of a partition asked, and once more for some time when that is in vain and may be over soon.
 func (l *leaders) ask(ctx context.Context, tp kafka.TopicPartition, do func(*kgo.Broker) error) error {
-	for {
+	for tries := 1; ; tries++ {
 		leader, err := l.of(ctx, tp)
 		if err == nil {
 			err = do(leader)
 		}
-		if err == nil || ctx.Err() != nil || !kafka.IsPassing(err) || l.trouble.lasts() {
+		if err == nil || ctx.Err() != nil || !kafka.IsPassing(err) || l.trouble.lasts() && tries > 1 { // first it may have been one from memory
 			return err
 		}
 		l.mu.Lock()
@@ -168,7 +168,7 @@ func (l *leaders) ask(ctx context.Context, tp kafka.TopicPartition, do func(*kgo
 	}
 }
 
-// trouble is with brokers that are asked in vain. What is waited for it is waited once, and not for each partition.
+// trouble is with brokers that are asked in vain. It is waited for once that it is over, and not for each partition.
 type trouble struct {
 	mu           sync.Mutex
 	began, again time.Time // the first and the last time in a row

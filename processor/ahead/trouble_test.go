@@ -4,6 +4,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // Patience is one for all partitions that are looked at, and is there anew when nothing was in vain for as long.
@@ -25,4 +31,30 @@ func TestPatienceIsOneForAll(t *testing.T) {
 			time.Sleep(patience + 1)
 		}
 	})
+}
+
+// A leader from memory that has moved is looked up anew, although another partition has used up all patience.
+func TestMovedLeaderIsLookedUpThen(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "requests"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	now := time.Now()
+	l := &leaders{cl: cl, trouble: trouble{began: now.Add(-2 * patience), again: now}}
+	asked := 0
+	err = l.ask(t.Context(), kafka.TopicPartition{Topic: "requests"}, func(*kgo.Broker) error {
+		if asked++; asked == 1 {
+			return kerr.NotLeaderForPartition
+		}
+		return nil
+	})
+	if err != nil || asked != 2 {
+		t.Errorf("%v after %d", err, asked)
+	}
 }

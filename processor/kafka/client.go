@@ -63,16 +63,24 @@ func MarkersPause(try int) time.Duration {
 	return wait.Growing(max(try-10, 0), 2*time.Millisecond, 250*time.Millisecond)
 }
 
-// RefreshBrokers makes cl learn of brokers that it has not heard of, and which ones are gone.
+// RefreshBrokers makes cl learn of brokers that it has not heard of, and which ones are gone. It is best effort: the caller tries again anyway.
 func RefreshBrokers(ctx context.Context, cl *kgo.Client) {
-	for range 3 { // each time another broker is asked, of which one may be the one that is silent
-		asking, cancel := context.WithTimeout(ctx, time.Second)
+	InTurn(ctx, func(ctx context.Context) error {
 		req := kmsg.NewPtrMetadataRequest()
 		req.Topics = []kmsg.MetadataRequestTopic{}
-		_, err := req.RequestWith(asking, cl)
+		_, err := req.RequestWith(ctx, cl)
+		return err
+	})
+}
+
+// InTurn asks what any broker can answer, three times for a second at most: the client asks another one each time, and one of them may be silent.
+func InTurn(ctx context.Context, ask func(context.Context) error) {
+	for range 3 {
+		asking, cancel := context.WithTimeout(ctx, time.Second)
+		err := ask(asking)
 		cancel()
 		if err == nil || ctx.Err() != nil {
-			return // best effort: the caller tries again anyway
+			return
 		}
 	}
 }

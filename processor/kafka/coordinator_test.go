@@ -371,100 +371,74 @@ func TestPartitionsInLogs(t *testing.T) {
 	}
 }
 
-// Offsets are fetched from the coordinator that there is when the one that was found first is gone.
+// Offsets are fetched from the coordinator that there is when the one that was found first is gone: its broker takes no connections, or it is frozen, so
+// that connections stay open and nothing comes.
 func TestFetchFromAnotherCoordinator(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(1, testTopic))
-	if err != nil {
-		t.Fatal(err)
+	for name, test := range map[string]struct {
+		frozen      bool
+		first, then error // what is said of the first one
+	}{"gone": {false, syscall.ECONNREFUSED, syscall.ECONNREFUSED}, "frozen": {true, nil, context.DeadlineExceeded}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(1, testTopic))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.Close)
+			first := c.CoordinatorFor("g")
+			seeds := c.ListenAddrs()
+			broker := &unwell{addr: seeds[first], frozen: test.frozen}
+			cl, err := kgo.NewClient(kgo.SeedBrokers(slices.Delete(seeds, int(first), int(first)+1)...), kgo.Dialer(broker.dial))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(cl.Close)
+			co := NewCoordinator("g")
+			ask := func() error {
+				_, err := co.Fetch(t.Context(), cl, map[TopicPartition]TopicID{{Topic: testTopic}: testID}, false)
+				if errors.Is(err, kerr.GroupIDNotFound) {
+					return nil
+				}
+				return err
+			}
+			broker.is.Store(!test.frozen) // where a connection ends the client asks who coordinates, so there was none
+			if err := ask(); !errors.Is(err, test.first) {
+				t.Fatalf("the first coordinator says %v", err)
+			}
+			broker.is.Store(true)
+			if err := c.RemoveNode(first); err != nil {
+				t.Fatal(err)
+			}
+			if err := ask(); !errors.Is(err, test.then) { // and with that it learns that the broker is gone
+				t.Fatalf("it has asked another one: %v", err)
+			}
+			if err := ask(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	t.Cleanup(c.Close)
-	first := c.CoordinatorFor("g")
-	seeds := c.ListenAddrs()
-	down := seeds[first]
-	cl, err := kgo.NewClient(kgo.SeedBrokers(slices.Delete(seeds, int(first), int(first)+1)...), kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if addr == down {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+}
+
+// unwell makes connections, of which those to one address are refused, or come to nothing, from some time on.
+type unwell struct {
+	addr   string
+	frozen bool // they come to nothing
+	is     atomic.Bool
+}
+
+func (u *unwell) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if addr == u.addr && u.is.Load() {
+		if u.frozen {
+			<-ctx.Done()
+			return nil, ctx.Err()
 		}
-		return new(net.Dialer).DialContext(ctx, network, addr)
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
-	co := NewCoordinator("g")
-	ask := func() error {
-		_, err := co.Fetch(t.Context(), cl, map[TopicPartition]TopicID{{Topic: testTopic}: testID}, false)
-		return err
-	}
-	if err := ask(); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Fatalf("the first coordinator is not down: %v", err)
-	}
-	if err := c.RemoveNode(first); err != nil {
-		t.Fatal(err)
-	}
-	if err := ask(); !errors.Is(err, syscall.ECONNREFUSED) { // and with that it learns that the broker is gone
-		t.Fatalf("it has asked another one: %v", err)
-	}
-	if err := ask(); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		t.Error(err)
-	}
-}
-
-// The same where its broker is frozen: its connections stay open, and nothing comes.
-func TestFetchFromAFrozenCoordinator(t *testing.T) {
-	t.Parallel()
-	c, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(1, testTopic))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	first := c.CoordinatorFor("g")
-	seeds := c.ListenAddrs()
-	frozen := &freezer{addr: seeds[first]}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(slices.Delete(seeds, int(first), int(first)+1)...), kgo.Dialer(frozen.dial))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
-	co := NewCoordinator("g")
-	ask := func() error {
-		_, err := co.Fetch(t.Context(), cl, map[TopicPartition]TopicID{{Topic: testTopic}: testID}, false)
-		if errors.Is(err, kerr.GroupIDNotFound) {
-			return nil
-		}
-		return err
-	}
-	if err := ask(); err != nil {
-		t.Fatal(err)
-	}
-	frozen.is.Store(true)
-	if err := c.RemoveNode(first); err != nil {
-		t.Fatal(err)
-	}
-	if err := ask(); !errors.Is(err, context.DeadlineExceeded) { // and with that it learns that the broker is gone
-		t.Fatalf("the first coordinator is not silent: %v", err)
-	}
-	if err := ask(); err != nil {
-		t.Error(err)
-	}
-}
-
-// freezer makes connections, of which those to one address come to nothing once it is frozen.
-type freezer struct {
-	addr string
-	is   atomic.Bool
-}
-
-func (f *freezer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	if addr == f.addr && f.is.Load() {
-		<-ctx.Done()
-		return nil, ctx.Err()
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-	if err != nil || addr != f.addr {
+	if err != nil || addr != u.addr || !u.frozen {
 		return conn, err
 	}
-	return &freezing{Conn: conn, is: &f.is, closed: make(chan struct{})}, nil
+	return &freezing{Conn: conn, is: &u.is, closed: make(chan struct{})}, nil
 }
 
 type freezing struct {
