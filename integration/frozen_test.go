@@ -131,7 +131,7 @@ func (f *frozen) commands() {
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	var all sync.WaitGroup
-	for _, args := range [][]string{{"ls", "--limit", "0"}, {"agenda"}, {"get", "no-such-id"}, {"checkpoints"}, {"topics", "check"}} {
+	for _, args := range [][]string{{"ls", "--limit", "0"}, {"agenda"}, {"get", "no-such-id"}, {"checkpoints"}, {"dlq", "ls"}, {"topics", "check"}} {
 		all.Go(func() {
 			began := time.Now()
 			cmd := exec.CommandContext(ctx, binary, append(args, "-c", file)...)

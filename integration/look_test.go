@@ -38,7 +38,6 @@ type lookout struct {
 	carried  int // records of one look that were read where they were carried to, at most
 	commands int // how often commands were asked
 	unread   int // how often a record was not listed since it lay behind an open transaction
-	held     sync.WaitGroup
 
 	mu        sync.Mutex
 	near      map[topics.Place]nearRequest
@@ -103,11 +102,12 @@ func lookWhileReplicasRun(t *testing.T, c *brokers.Cluster, meanwhile func()) {
 	}()
 	looks := 0
 	for over := false; !over || looks < 10; {
+		release := func() {}
 		if looks%4 == 0 {
-			o.held.Wait()
-			o.hold(1500 * time.Millisecond)
+			release = o.hold()
 		}
 		o.look()
+		release()
 		if looks++; looks%8 == 0 {
 			o.command()
 		}
@@ -118,7 +118,6 @@ func lookWhileReplicasRun(t *testing.T, c *brokers.Cluster, meanwhile func()) {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-	o.held.Wait()
 	o.look()
 	o.command()
 	cancel()
@@ -187,8 +186,8 @@ func (o *lookout) writeFar(each int) {
 	}
 }
 
-// hold keeps a transaction of a producer open in each partition for some time: what is written behind its first record is not there yet to those who read.
-func (o *lookout) hold(d time.Duration) {
+// hold opens a transaction of a producer in each partition, and writes something behind its first record: that is not there yet to those who read. It returns what ends it.
+func (o *lookout) hold() (release func()) {
 	o.t.Helper()
 	cl, err := kgo.NewClient(append(o.opts(), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(o.name+"-by-hand"))...)
 	if err != nil {
@@ -197,17 +196,29 @@ func (o *lookout) hold(d time.Duration) {
 	if err := cl.BeginTransaction(); err != nil {
 		o.t.Fatal(err)
 	}
-	due := time.Now().Add(30 * time.Minute).UnixMilli()
-	if err := cl.ProduceSync(o.t.Context(), o.request(0, due), o.request(1, due), o.request(2, due), o.request(3, due)).FirstErr(); err != nil {
+	inEach := func(due time.Time) (rs []*kgo.Record) {
+		for p := range int32(4) {
+			rs = append(rs, o.request(p, due.UnixMilli()))
+		}
+		return rs
+	}
+	if err := cl.ProduceSync(o.t.Context(), inEach(time.Now().Add(30*time.Minute))...).FirstErr(); err != nil {
 		o.t.Fatal(err)
 	}
-	o.held.Go(func() {
+	due := time.Now().Add(20 * time.Second) // after the look that follows
+	behind := inEach(due)
+	o.produce(behind...)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range behind {
+		o.near[placeOf(r)] = nearRequest{due.UnixMilli(), time.Now()}
+	}
+	return func() {
 		defer cl.Close()
-		passes(o.t, d)
 		if err := cl.EndTransaction(context.WithoutCancel(o.t.Context()), kgo.TryAbort); err != nil {
 			o.t.Error(err)
 		}
-	})
+	}
 }
 
 // writeNear writes what is due within two seconds until it is told to stop.

@@ -160,6 +160,26 @@ func TestTurnForwards(t *testing.T) {
 	equal(t, "unknown", effects["unknown"], 1)
 }
 
+// A cancel that is passed on to a partition waits for a leader of that one, and for no other; one by an id, which goes to all others, for each.
+func TestTurnForwardsBesideALeaderless(t *testing.T) {
+	byID := cancelOf(1, 0, 0, 0)
+	byID.Headers[0].Value = []byte("id")
+	for name, test := range map[string]struct {
+		cancel *kgo.Record
+		stuck  bool
+	}{"to another one": {cancelOf(1, 2, 7, testNow), false}, "to the one without": {cancelOf(1, 1, 7, testNow), true}, "by an id": {byID, true}} {
+		l, w := testCluster(t)
+		tn := decidedTurn(t, l, w, test.cancel)
+		l.targets.Of([]byte(testTopic)).State.Store(&targets.State{
+			Status: targets.Troubled, Why: "no leader", Partitions: 4, Sound: []bool{true, false, true, true}, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: time.Now(),
+		})
+		_, err := tn.Renderer.Part(t.Context(), tn.Parts[0], testNow)
+		if _, stuck := errors.AsType[turn.StuckError](err); stuck != test.stuck || !stuck && (err != nil || len(tn.Renderer.Outputs) != 1) {
+			t.Errorf("%s: %v, and %d outputs", name, err, len(tn.Renderer.Outputs))
+		}
+	}
+}
+
 // A cancel of an id that is passed on names that id and no other one, whatever it looks like.
 func TestTurnForwardsIDAsItIs(t *testing.T) {
 	for _, id := range []string{"null", `{"schema":null,"payload":"another"}`} {

@@ -50,7 +50,7 @@ func (p Problem) String() string {
 
 // Check looks at the topics of a configuration and says what is wrong, the
 // errors first. The error tells that it could not look.
-func Check(ctx context.Context, adm *kadm.Client, want Expect) ([]Problem, error) {
+func Check(ctx context.Context, adm Admin, want Expect) ([]Problem, error) {
 	delay, dead := want.names()
 	targets := want.targets()
 	all, brokers, err := look(ctx, adm, slices.Concat(delay, dead, want.audit(), targets))

@@ -3,8 +3,6 @@ package topics
 import (
 	"context"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 // Keeping is what a topic keeps of its log.
@@ -15,7 +13,7 @@ type Keeping struct {
 }
 
 // Keeps says what topics keep of their logs.
-func Keeps(ctx context.Context, adm *kadm.Client, names ...string) (map[string]Keeping, error) {
+func Keeps(ctx context.Context, adm Admin, names ...string) (map[string]Keeping, error) {
 	all := map[string]facts{}
 	if err := lookInto(ctx, adm, names, all); err != nil {
 		return nil, err

@@ -9,6 +9,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
+// Admin is what topics are looked at and made with: a *kadm.Client, or what asks for longer than that.
+type Admin interface {
+	Metadata(ctx context.Context, topics ...string) (kadm.Metadata, error)
+	BrokerMetadata(ctx context.Context) (kadm.Metadata, error)
+	DescribeTopicConfigs(ctx context.Context, topics ...string) (kadm.ResourceConfigs, error)
+	CreateTopic(ctx context.Context, partitions int32, replicationFactor int16, configs map[string]*string, topic string) (kadm.CreateTopicResponse, error)
+}
+
 // facts are what the cluster says of a topic.
 type facts struct {
 	missing     error // it does not exist, or may not be seen
@@ -28,7 +36,7 @@ func (f facts) number(name string) (int64, bool) {
 
 // look asks for the topics, without their settings, and for the number of
 // brokers.
-func look(ctx context.Context, adm *kadm.Client, topics []string) (map[string]facts, int, error) {
+func look(ctx context.Context, adm Admin, topics []string) (map[string]facts, int, error) {
 	all := make(map[string]facts, len(topics))
 	err := apart(topics, func(topics ...string) error {
 		// Asked so, the client does not answer from its cache.
@@ -62,7 +70,7 @@ func factsOf(t kadm.TopicDetail) facts {
 }
 
 // lookInto adds the settings of topics to what is known of them.
-func lookInto(ctx context.Context, adm *kadm.Client, topics []string, all map[string]facts) error {
+func lookInto(ctx context.Context, adm Admin, topics []string, all map[string]facts) error {
 	note := func(topic string, settings map[string]string, err error) {
 		f := all[topic]
 		f.settings, f.unreadable = settings, err

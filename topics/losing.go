@@ -7,14 +7,12 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 // Losing says of delay topics whether they lose records that are pending, whatever happens
 // otherwise: the topic is compacted, or deletes what is older than needs, for how
 // long each must keep its log. It is nil for a topic that does not. Check says more, of what may become a loss.
-func Losing(ctx context.Context, adm *kadm.Client, needs map[string]time.Duration) (losing map[string]Loss, err error) {
+func Losing(ctx context.Context, adm Admin, needs map[string]time.Duration) (losing map[string]Loss, err error) {
 	all := map[string]facts{}
 	if err := lookInto(ctx, adm, slices.Sorted(maps.Keys(needs)), all); err != nil {
 		return nil, err

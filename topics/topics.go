@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -60,7 +59,7 @@ type Created struct {
 // Check wants them, and waits until they can be used. It changes nothing about a
 // topic that is there, and makes no targets. What was made is returned with an
 // error, too.
-func Create(ctx context.Context, adm *kadm.Client, want Expect) ([]Created, error) {
+func Create(ctx context.Context, adm Admin, want Expect) ([]Created, error) {
 	delay, dead := want.names()
 	all, brokers, err := look(ctx, adm, slices.Concat(delay, dead, want.audit()))
 	if err != nil {
@@ -140,7 +139,7 @@ func (want *Expect) retried(topic string) *Expect {
 }
 
 // takes is the largest record that any of the targets takes which are named without * and are there; 0 when that is not known.
-func (want *Expect) takes(ctx context.Context, adm *kadm.Client) (most int64) {
+func (want *Expect) takes(ctx context.Context, adm Admin) (most int64) {
 	all := make(map[string]facts)
 	_ = lookInto(ctx, adm, want.targets(), all) // what is not there yet may be made later
 	for _, f := range all {
@@ -166,7 +165,7 @@ func (want *Expect) delayTopicsOf(deadLetter string) (delay []string) {
 
 // creation is one call of Create.
 type creation struct {
-	adm         *kadm.Client
+	adm         Admin
 	facts       map[string]facts
 	replication int16
 	made        []Created
@@ -279,7 +278,7 @@ func untilKnown(ctx context.Context, try func() error) error {
 }
 
 // largest returns the largest record that any of the topics takes.
-func largest(ctx context.Context, adm *kadm.Client, topics []string) (n int, err error) {
+func largest(ctx context.Context, adm Admin, topics []string) (n int, err error) {
 	err = untilKnown(ctx, func() error {
 		n, err = askLargest(ctx, adm, topics)
 		return err
@@ -287,7 +286,7 @@ func largest(ctx context.Context, adm *kadm.Client, topics []string) (n int, err
 	return n, err
 }
 
-func askLargest(ctx context.Context, adm *kadm.Client, topics []string) (int, error) {
+func askLargest(ctx context.Context, adm Admin, topics []string) (int, error) {
 	all := make(map[string]facts)
 	if err := lookInto(ctx, adm, topics, all); err != nil {
 		return 0, err

@@ -73,6 +73,7 @@ func (o *agenda) run(ctx context.Context, v *view, stdout io.Writer) error {
 	if ctx.Err() != nil {
 		return failed
 	}
+	s.part = partOf(failed)
 	by, chosen := stepNames[o.by]
 	if !chosen {
 		by = s.fitting(v.Now)
@@ -150,7 +151,7 @@ func (s *schedule) draw(rows []agendaRow, by step, now time.Time, ink []string, 
 		line("later", later, false)
 	}
 	zone := zoneOf(now)
-	fmt.Fprintf(&b, "\n%s\n%s pending, %s, by %s (%s)\nthe last is due %s, %s\n", legend, count(s.total.records, "record"), sizeText(s.total.bytes),
+	fmt.Fprintf(&b, "\n%s\n%s pending%s, %s, by %s (%s)\nthe last is due %s, %s\n", legend, count(s.total.records, "record"), s.part, sizeText(s.total.bytes),
 		[]string{"minute", "hour", "day"}[by], zone, local(time.UnixMilli(s.last).In(now.Location())), relative(time.UnixMilli(s.last), now))
 	return b.String()
 }

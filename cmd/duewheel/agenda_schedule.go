@@ -90,7 +90,8 @@ type schedule struct {
 	overdue  dueMinute
 	beyond   dueMinute // what is due after farthestDay
 	total    dueMinute
-	last     int64 // ms: when the last one is due
+	last     int64  // ms: when the last one is due
+	part     string // partOf
 }
 
 const (

@@ -20,16 +20,26 @@ import (
 // coordinator, or another leader.
 const askingPatience = 15 * time.Second
 
-// patiently asks brokers of which one may be away, or silent: until its answer is no error that passes, or patience is over. The last time it takes as long as it takes.
-func patiently[T any](ctx context.Context, adm *kadm.Client, ask func(context.Context) (T, error)) (T, error) {
+// firstAnswer is how long an answer may take at first, and twice as long each time it is asked for again: healthy brokers answer within milliseconds.
+const firstAnswer = time.Second
+
+// patient asks brokers of which one may be away, or silent, patiently. What is not among its own methods, and changes something, is asked once. What some
+// brokers only have listed offsets of is no error: partitions of the others are not in what is returned.
+type patient struct{ *kadm.Client }
+
+func newPatient(cl *kgo.Client) *patient { return &patient{kadm.NewClient(cl)} }
+
+// patiently asks until the answer is no error that passes, or patience is over. The last time it takes as long as it takes.
+func patiently[T any](ctx context.Context, adm *patient, ask func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		T   T
 		err error
 	}
-	for end := time.Now().Add(askingPatience); ; {
-		over, asking, cancel := time.Now().After(end), ctx, context.CancelFunc(func() {})
+	began := time.Now()
+	for tries := 0; ; tries++ {
+		over, asking, cancel := time.Since(began) > askingPatience, ctx, context.CancelFunc(func() {})
 		if !over {
-			asking, cancel = context.WithTimeout(ctx, kafka.RequestTimeout)
+			asking, cancel = context.WithTimeout(ctx, wait.Growing(tries, firstAnswer, kafka.RequestTimeout))
 		}
 		answered := make(chan answer, 1)
 		go func() { // which heeds no ctx while a broker that is frozen is greeted; it ends with the client
@@ -47,16 +57,16 @@ func patiently[T any](ctx context.Context, adm *kadm.Client, ask func(context.Co
 		if a.err == nil || !passes || over || !wait.For(ctx, 250*time.Millisecond) {
 			return a.T, a.err
 		}
-		forgetDown(ctx, adm)
+		adm.forgetDown(ctx)
 	}
 }
 
 // forgetDown makes a client learn which brokers there are. It goes on with a coordinator that it has found once while it knows that broker, and a
 // connection that is refused does not change that; brokers leave out one that is down as soon as others have taken its place. That of which rights are asked
 // for, too, is what kadm does not answer from memory.
-func forgetDown(ctx context.Context, adm *kadm.Client) {
+func (p *patient) forgetDown(ctx context.Context) {
 	kafka.InTurn(kadm.WithAuthorizedOps(ctx), func(ctx context.Context) error {
-		_, err := adm.BrokerMetadata(ctx)
+		_, err := p.Client.BrokerMetadata(ctx)
 		return err
 	})
 }
@@ -71,37 +81,72 @@ func mayPass(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, verify.ErrSilent) || kgo.IsRetryableBrokerErr(err)
 }
 
-// fetchOffsets returns what a group has committed.
-func fetchOffsets(ctx context.Context, adm *kadm.Client, group string) (kadm.OffsetResponses, error) {
-	return patiently(ctx, adm, func(ctx context.Context) (kadm.OffsetResponses, error) { return adm.FetchOffsets(ctx, group) })
+func (p *patient) Metadata(ctx context.Context, topics ...string) (kadm.Metadata, error) {
+	return patiently(ctx, p, func(ctx context.Context) (kadm.Metadata, error) { return p.Client.Metadata(ctx, topics...) })
 }
 
-// describeGroup describes a group of the classic protocol. What its coordinator has against it is an error, too.
-func describeGroup(ctx context.Context, adm *kadm.Client, group string) (kadm.DescribedGroup, error) {
-	return patiently(ctx, adm, func(ctx context.Context) (kadm.DescribedGroup, error) {
-		all, err := adm.DescribeGroups(ctx, group)
-		return all[group], cmp.Or(err, all[group].Err)
+func (p *patient) BrokerMetadata(ctx context.Context) (kadm.Metadata, error) {
+	return patiently(ctx, p, p.Client.BrokerMetadata)
+}
+
+func (p *patient) ListTopics(ctx context.Context, topics ...string) (kadm.TopicDetails, error) {
+	return patiently(ctx, p, func(ctx context.Context) (kadm.TopicDetails, error) { return p.Client.ListTopics(ctx, topics...) })
+}
+
+func (p *patient) DescribeTopicConfigs(ctx context.Context, topics ...string) (kadm.ResourceConfigs, error) {
+	return patiently(ctx, p, func(ctx context.Context) (kadm.ResourceConfigs, error) {
+		return p.Client.DescribeTopicConfigs(ctx, topics...)
 	})
 }
 
-// describeConsumerGroup describes a group of the protocol of KIP-848. Brokers that are too old for it, and those that have no such group, are an error.
-func describeConsumerGroup(ctx context.Context, adm *kadm.Client, group string) (kadm.DescribedConsumerGroup, error) {
-	return patiently(ctx, adm, func(ctx context.Context) (kadm.DescribedConsumerGroup, error) {
-		all, err := adm.DescribeConsumerGroups(ctx, group)
-		return all[group], cmp.Or(err, all[group].Err)
+func (p *patient) ListStartOffsets(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
+	return p.list(ctx, func(ctx context.Context) (kadm.ListedOffsets, error) {
+		return p.Client.ListStartOffsets(ctx, topics...)
 	})
 }
 
-// listPatiently lists offsets of topics, and asks again where the broker of a leader is away.
-func listPatiently(ctx context.Context, adm *kadm.Client, list func(context.Context, ...string) (kadm.ListedOffsets, error), names []string) (kadm.ListedOffsets, error) {
-	return listed(patiently(ctx, adm, func(ctx context.Context) (kadm.ListedOffsets, error) { return list(ctx, names...) }))
+func (p *patient) ListEndOffsets(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
+	return p.list(ctx, func(ctx context.Context) (kadm.ListedOffsets, error) { return p.Client.ListEndOffsets(ctx, topics...) })
 }
 
-// listed are the offsets that brokers have told, if any has.
-func listed(all kadm.ListedOffsets, err error) (kadm.ListedOffsets, error) {
+func (p *patient) ListCommittedOffsets(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
+	return p.list(ctx, func(ctx context.Context) (kadm.ListedOffsets, error) {
+		return p.Client.ListCommittedOffsets(ctx, topics...)
+	})
+}
+
+func (p *patient) ListOffsetsAfterMilli(ctx context.Context, millis int64, topics ...string) (kadm.ListedOffsets, error) {
+	return p.list(ctx, func(ctx context.Context) (kadm.ListedOffsets, error) {
+		return p.Client.ListOffsetsAfterMilli(ctx, millis, topics...)
+	})
+}
+
+// list asks once more, too, where only the brokers of some leaders answer.
+func (p *patient) list(ctx context.Context, ask func(context.Context) (kadm.ListedOffsets, error)) (kadm.ListedOffsets, error) {
+	all, err := patiently(ctx, p, ask)
 	var some *kadm.ShardErrors
 	if errors.As(err, &some) && !some.AllFailed {
 		err = nil
 	}
 	return all, err
+}
+
+func (p *patient) FetchOffsets(ctx context.Context, group string) (kadm.OffsetResponses, error) {
+	return patiently(ctx, p, func(ctx context.Context) (kadm.OffsetResponses, error) { return p.Client.FetchOffsets(ctx, group) })
+}
+
+// describeGroup describes a group of the classic protocol. What its coordinator has against it is an error, too.
+func (p *patient) describeGroup(ctx context.Context, group string) (kadm.DescribedGroup, error) {
+	return patiently(ctx, p, func(ctx context.Context) (kadm.DescribedGroup, error) {
+		all, err := p.DescribeGroups(ctx, group)
+		return all[group], cmp.Or(err, all[group].Err)
+	})
+}
+
+// describeConsumerGroup describes a group of the protocol of KIP-848. Brokers that are too old for it, and those that have no such group, are an error.
+func (p *patient) describeConsumerGroup(ctx context.Context, group string) (kadm.DescribedConsumerGroup, error) {
+	return patiently(ctx, p, func(ctx context.Context) (kadm.DescribedConsumerGroup, error) {
+		all, err := p.DescribeConsumerGroups(ctx, group)
+		return all[group], cmp.Or(err, all[group].Err)
+	})
 }

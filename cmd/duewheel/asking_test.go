@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -20,7 +22,7 @@ import (
 // A coordinator whose broker is down is asked for until another one has taken its place; what does not pass is told at once.
 func TestPatiently(t *testing.T) {
 	_, addr := cluster(t, map[string]int32{"delays": 1})
-	adm := kadm.NewClient(client(t, addr))
+	adm := newPatient(client(t, addr))
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	for _, c := range []struct {
 		answers []error
@@ -46,12 +48,30 @@ func TestPatiently(t *testing.T) {
 	}
 }
 
+// Whatever a command asks a cluster it asks patiently: nothing has a client of its own for that.
+func TestCommandsAskPatiently(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(name, "_test.go") && strings.Contains(string(text), "kadm.NewClient(") != (name == "asking.go") {
+			t.Errorf("%s: newPatient makes clients that ask", name)
+		}
+	}
+}
+
 // One that has taken a request and is silent is not waited for until patience is over.
 func TestPatientlyWithOneThatIsSilent(t *testing.T) {
 	t.Parallel()
 	_, addr := cluster(t, map[string]int32{"delays": 1})
 	var asked atomic.Int64
-	n, err := patiently(t.Context(), kadm.NewClient(client(t, addr)), func(context.Context) (int64, error) {
+	began := time.Now()
+	n, err := patiently(t.Context(), newPatient(client(t, addr)), func(context.Context) (int64, error) {
 		n := asked.Add(1)
 		if n == 1 {
 			select { // it heeds no context
@@ -61,8 +81,8 @@ func TestPatientlyWithOneThatIsSilent(t *testing.T) {
 		}
 		return n, nil
 	})
-	if err != nil || n != 2 {
-		t.Errorf("%v after %d", err, n)
+	if took := time.Since(began); err != nil || n != 2 || took > 4*time.Second {
+		t.Errorf("%v after %d, and %v", err, n, took)
 	}
 }
 
@@ -76,19 +96,19 @@ func TestCoordinatorIsAnotherOne(t *testing.T) {
 	first := c.CoordinatorFor("g")
 	seeds := c.ListenAddrs()
 	down := seeds[first]
-	adm := kadm.NewClient(client(t, "", kgo.SeedBrokers(slices.Delete(seeds, int(first), int(first)+1)...), kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+	adm := newPatient(client(t, "", kgo.SeedBrokers(slices.Delete(seeds, int(first), int(first)+1)...), kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if addr == down {
 			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 		}
 		return new(net.Dialer).DialContext(ctx, network, addr)
 	})))
-	if _, err := adm.FetchOffsets(t.Context(), "g"); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := adm.Client.FetchOffsets(t.Context(), "g"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Fatalf("the first coordinator is not down: %v", err)
 	}
 	if err := c.RemoveNode(first); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fetchOffsets(t.Context(), adm, "g"); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+	if _, err := adm.FetchOffsets(t.Context(), "g"); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		t.Error(err)
 	}
 }

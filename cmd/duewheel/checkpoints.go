@@ -58,7 +58,7 @@ low water from which a replay begins. It reads only, and disturbs nothing.`,
 			if err := topicNames(cmd, "topic"); err != nil {
 				return err
 			}
-			return withGroup(cmd.Context(), f, func(adm *kadm.Client, s settings) error {
+			return withGroup(cmd.Context(), f, func(adm *patient, s settings) error {
 				rows, err := readCheckpoints(cmd.Context(), adm, s, only)
 				if len(rows) == 0 {
 					return err
@@ -79,8 +79,8 @@ low water from which a replay begins. It reads only, and disturbs nothing.`,
 }
 
 // withGroup calls fn with an admin client and settings that name a group.
-func withGroup(ctx context.Context, f *flags, fn func(*kadm.Client, settings) error) error {
-	return withClient(ctx, f, func(cl *kgo.Client, s settings) error { return fn(kadm.NewClient(cl), s) })
+func withGroup(ctx context.Context, f *flags, fn func(*patient, settings) error) error {
+	return withClient(ctx, f, func(cl *kgo.Client, s settings) error { return fn(newPatient(cl), s) })
 }
 
 // withClient is withGroup with a client.
@@ -104,8 +104,8 @@ var errNoGroup = errors.New("group.id is missing: give it in the file, as " + en
 // readCheckpoints returns a row for each partition of the topics asked for: those of only, else the
 // routes' and all that the group has committed for. Where a log cannot be asked, the row says so, and so does the error; of a topic that is not there, or may
 // not be described, the error alone.
-func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []string) ([]checkpointRow, error) {
-	committed, err := fetchOffsets(ctx, adm, s.Group)
+func readCheckpoints(ctx context.Context, adm *patient, s settings, only []string) ([]checkpointRow, error) {
+	committed, err := adm.FetchOffsets(ctx, s.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // such a group has committed nothing
 		return nil, askForGroup(fmt.Errorf("fetch offsets of group %s: %w", s.Group, err), s.Group)
 	}
@@ -138,11 +138,11 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 	if len(names) == 0 {
 		return nil, joinLines(unasked...)
 	}
-	starts, err := listPatiently(ctx, adm, adm.ListStartOffsets, names)
+	starts, err := adm.ListStartOffsets(ctx, names...)
 	if err != nil {
 		return nil, fmt.Errorf("list start offsets: %w", err)
 	}
-	ends, err := listPatiently(ctx, adm, adm.ListEndOffsets, names)
+	ends, err := adm.ListEndOffsets(ctx, names...)
 	if err != nil {
 		return nil, fmt.Errorf("list end offsets: %w", err)
 	}
@@ -173,7 +173,7 @@ const epochPatience = 3 * time.Second
 
 // epochEnds are where leader epochs end in logs (KIP-320): of says of which offset response, or partition, which one is meant; -1: none. What is not
 // answered is left out.
-func epochEnds(ctx context.Context, adm *kadm.Client, committed kadm.OffsetResponses, of func(kadm.OffsetResponse) int32) kadm.OffsetsForLeaderEpochs {
+func epochEnds(ctx context.Context, adm *patient, committed kadm.OffsetResponses, of func(kadm.OffsetResponse) int32) kadm.OffsetsForLeaderEpochs {
 	ctx, cancel := context.WithTimeout(ctx, epochPatience)
 	defer cancel()
 	var ask kadm.OffsetForLeaderEpochRequest
@@ -191,7 +191,7 @@ func epochEnds(ctx context.Context, adm *kadm.Client, committed kadm.OffsetRespo
 
 // cuts are from where on logs have lost what was accepted, by topic and partition. A leader is believed that says of its own epoch that it ends where the log
 // does: there are services that say 0 whatever is asked.
-func cuts(ctx context.Context, adm *kadm.Client, committed kadm.OffsetResponses, details kadm.TopicDetails, ends kadm.ListedOffsets) map[string]map[int32]int64 {
+func cuts(ctx context.Context, adm *patient, committed kadm.OffsetResponses, details kadm.TopicDetails, ends kadm.ListedOffsets) map[string]map[int32]int64 {
 	asked := epochEnds(ctx, adm, committed, func(o kadm.OffsetResponse) int32 { return o.LeaderEpoch })
 	cut := func(o kadm.OffsetResponse) bool {
 		e, ok := asked[o.Topic][o.Partition]

@@ -211,7 +211,7 @@ func TestResetRefusesAnActiveGroup(t *testing.T) {
 	member := client(t, addr, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("delays"))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	adm := kadm.NewClient(client(t, addr))
+	adm := newPatient(client(t, addr))
 	for mustBeEmpty(ctx, adm, "g") == nil && ctx.Err() == nil {
 		polling, stop := context.WithTimeout(ctx, patience/1000)
 		member.PollFetches(polling)

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -186,7 +185,7 @@ func TestRunStartsAndStops(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, "1*")); len(left) > 0 {
 		t.Errorf("one process after the other used %v", left)
 	}
-	adm := kadm.NewClient(client(t, addr))
+	adm := newPatient(client(t, addr))
 	if err := mustBeEmpty(t.Context(), adm, "g"); err != nil {
 		t.Errorf("a process that ended has not left the group: %v", err)
 	}

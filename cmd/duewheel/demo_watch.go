@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/bench/check"
@@ -101,7 +100,7 @@ func newDemoLateness() *hdrhistogram.Histogram {
 
 // watchTopics makes a watch of a broker's topics.
 func watchTopics(ctx context.Context, cl *kgo.Client) (*watch, error) {
-	details, err := kadm.NewClient(cl).ListTopics(ctx, demoRequests, demoRetry)
+	details, err := newPatient(cl).ListTopics(ctx, demoRequests, demoRetry)
 	if err == nil {
 		err = details.Error()
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/setting"
@@ -205,7 +204,7 @@ func (c *choice) boxes(s settings) (boxes, error) {
 
 // withLetters calls fn with what reads the dead letters that a command was asked for.
 func (c *choice) withLetters(f *flags, fn func(*letters) error, more ...kgo.Opt) error {
-	cl, s, err := f.connect(append(readOpts(), more...)...)
+	cl, s, err := f.connect(more...)
 	if err != nil {
 		return err
 	}
@@ -214,5 +213,5 @@ func (c *choice) withLetters(f *flags, fn func(*letters) error, more ...kgo.Opt)
 	if err != nil {
 		return err
 	}
-	return fn(&letters{cl: cl, adm: kadm.NewClient(cl), boxes: b, brokers: s.Brokers})
+	return fn(&letters{cl: cl, adm: newPatient(cl), boxes: b, brokers: s.Brokers})
 }

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/duewheel/duewheel/processor/ahead"
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -17,26 +18,10 @@ import (
 // letters reads dead letter topics: one partition after the other, each in the order of its log, up to the
 // end as it was when it was asked for. So what it holds does not depend on how much there is.
 type letters struct {
-	cl      *kgo.Client // made with readOpts
-	adm     *kadm.Client
+	cl      *kgo.Client
+	adm     *patient
 	boxes   boxes
 	brokers []string
-}
-
-// readPatience is how long a partition may have nothing to answer although its end is not reached.
-const readPatience = 30 * time.Second
-
-// readOpts are those of a client that reads some partitions to their ends.
-func readOpts() []kgo.Opt {
-	return []kgo.Opt{
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(), // so that a log that ends in a marker is seen to its end
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.FetchMaxBytes(8 << 20),
-		kgo.FetchMaxPartitionBytes(4 << 20),
-		kgo.FetchMaxWait(200 * time.Millisecond),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}), // added one after the other
-	}
 }
 
 // span is a part of a partition: from an offset up to, but without, its end.
@@ -44,6 +29,7 @@ type span struct {
 	topic     string
 	partition int32
 	from, end int64
+	id        kafka.TopicID
 }
 
 // spans are the partitions of the dead letter topics as they are now: up to what is committed. A topic of the
@@ -72,11 +58,11 @@ func (l *letters) spans(ctx context.Context, mustExist bool) (all []span, missin
 	if len(there) == 0 {
 		return nil, missing, nil // kadm takes none for all
 	}
-	starts, err := listed(l.adm.ListStartOffsets(ctx, there...))
+	starts, err := l.adm.ListStartOffsets(ctx, there...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list start offsets: %w", err)
 	}
-	ends, err := listed(l.adm.ListCommittedOffsets(ctx, there...))
+	ends, err := l.adm.ListCommittedOffsets(ctx, there...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list end offsets: %w", err)
 	}
@@ -86,7 +72,7 @@ func (l *letters) spans(ctx context.Context, mustExist bool) (all []span, missin
 			if err != nil {
 				return nil, nil, err
 			}
-			all = append(all, span{topic, p, start, end})
+			all = append(all, span{topic, p, start, end, kafka.TopicID(details[topic].ID)})
 		}
 	}
 	return all, missing, nil
@@ -168,48 +154,15 @@ func (l *letters) read(ctx context.Context, s span, fn func(*kgo.Record) error) 
 	if s.from >= s.end {
 		return nil
 	}
-	l.cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{s.topic: {s.partition: kgo.NewOffset().At(s.from)}})
-	defer l.cl.RemoveConsumePartitions(map[string][]int32{s.topic: {s.partition}})
-	for at := s.from; at < s.end; {
-		records, err := l.poll(ctx, s)
-		if err != nil {
-			return askFor("Read", fmt.Errorf("read %s/%d at offset %d of %d: %w", s.topic, s.partition, at, s.end, err), s.topic)
-		}
-		for _, r := range records {
-			if at = r.Offset + 1; at > s.end {
-				return nil // what has come meanwhile
-			}
-			if err := fn(r); err != nil {
-				return err
-			}
-		}
+	var failed error
+	err := ahead.Read(ctx, l.cl, kafka.TopicPartition{Topic: s.topic, Partition: s.partition}, s.id, s.from, s.end, func(r *kgo.Record) bool {
+		failed = fn(r)
+		return failed == nil
+	}, nil)
+	if errors.Is(err, kerr.OffsetOutOfRange) {
+		err = fmt.Errorf("%w: they were removed while they were read", err)
 	}
-	return nil
-}
-
-// poll returns the next records of a span.
-func (l *letters) poll(ctx context.Context, s span) (records []*kgo.Record, err error) {
-	waiting, cancel := context.WithTimeoutCause(ctx, readPatience, fmt.Errorf("nothing has come for %v", readPatience))
-	defer cancel()
-	for len(records) == 0 {
-		fetches := l.cl.PollFetches(waiting)
-		if err := context.Cause(waiting); err != nil {
-			return nil, err
-		}
-		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-			if p.Topic == s.topic && p.Partition == s.partition {
-				err = cmp.Or(err, p.Err)
-				records = append(records, p.Records...)
-			}
-		})
-		if errors.Is(err, kerr.OffsetOutOfRange) {
-			return nil, fmt.Errorf("%w: they were removed while they were read", err)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return records, nil
+	return cmp.Or(failed, askFor("Read", err, s.topic))
 }
 
 // each calls fn with each dead letter of the spans, and tells how many other records there were.

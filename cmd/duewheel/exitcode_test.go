@@ -108,6 +108,25 @@ func TestExitCodeOfUnknownHandles(t *testing.T) {
 	get(2, "delays: unknown: the log of delays/0 ends at offset 0", "reminders: topic reminders: TOPIC_AUTHORIZATION_FAILED")
 }
 
+// Where some partitions cannot be read, what is counted of the others is not said of all.
+func TestLookInPart(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 2})
+	fill(t, addr, "delays", 2, 6)
+	c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if req.(*kmsg.FetchRequest).Topics[0].Partitions[0].Partition == 0 {
+			return nil, nil, false
+		}
+		return denyFetch(req), nil, true
+	})
+	for command, says := range map[string]string{"ls": "6 records are pending in what could be read", "agenda": "6 records pending in what could be read, "} {
+		out, _, err := both(t, command, "-b", addr, "-g", "g", "-t", "delays")
+		if exitCode(err) != 2 || !strings.Contains(out, says) {
+			t.Errorf("%s: exit code %d, printed %q", command, exitCode(err), out)
+		}
+	}
+}
+
 // Ctrl-C ends a command at once, also while a broker is greeted that is frozen.
 func TestEndsWhileBrokersAreFrozen(t *testing.T) {
 	frozen, err := net.Listen("tcp", "127.0.0.1:0")

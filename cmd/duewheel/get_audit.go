@@ -152,7 +152,7 @@ func (v auditing) of(ctx context.Context, topic, of, key string, part auditPart,
 }
 
 func (v auditing) read(ctx context.Context, topic, of, key string, part auditPart, until time.Time) (rows []auditRow, err error) {
-	adm := kadm.NewClient(v.cl)
+	adm := newPatient(v.cl)
 	details, err := adm.ListTopics(ctx, topic)
 	d := details[topic]
 	switch {

@@ -23,7 +23,14 @@ const (
 
 // sampleOpts are those of a client that reads samples.
 func sampleOpts() []kgo.Opt {
-	return append(readOpts(), kgo.FetchIsolationLevel(kgo.ReadUncommitted())) // an open transaction is not waited for
+	return []kgo.Opt{
+		kgo.KeepControlRecords(), // so that a log that ends in a marker is seen to its end
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.FetchMaxBytes(8 << 20),
+		kgo.FetchMaxPartitionBytes(4 << 20),
+		kgo.FetchMaxWait(200 * time.Millisecond),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}), // added when it is known from where on
+	}
 }
 
 // sampled is what is looked for among the last records of a delay topic.
@@ -49,7 +56,7 @@ func sampleTopics(ctx context.Context, cl *kgo.Client, want topics.Expect) ([]to
 	}
 	var last []span
 	for topic := range found {
-		spans, err := lastOf(ctx, kadm.NewClient(cl), topic)
+		spans, err := lastOf(ctx, newPatient(cl), topic)
 		if err == nil { // else it was told already that the topic cannot be read
 			last = append(last, spans...)
 		}
@@ -65,12 +72,12 @@ func sampleTopics(ctx context.Context, cl *kgo.Client, want topics.Expect) ([]to
 }
 
 // lastOf are the parts of a topic that make up its sample.
-func lastOf(ctx context.Context, adm *kadm.Client, topic string) (all []span, err error) {
-	starts, err := listed(adm.ListStartOffsets(ctx, topic))
+func lastOf(ctx context.Context, adm *patient, topic string) (all []span, err error) {
+	starts, err := adm.ListStartOffsets(ctx, topic)
 	if err != nil {
 		return nil, fmt.Errorf("list start offsets: %w", err)
 	}
-	ends, err := listed(adm.ListEndOffsets(ctx, topic))
+	ends, err := adm.ListEndOffsets(ctx, topic)
 	if err != nil {
 		return nil, fmt.Errorf("list end offsets: %w", err)
 	}
@@ -80,7 +87,7 @@ func lastOf(ctx context.Context, adm *kadm.Client, topic string) (all []span, er
 			return
 		}
 		each := max(sampleRecords/int64(len(ends[end.Topic])), 1)
-		if s := (span{end.Topic, end.Partition, max(start.Offset, end.Offset-each), end.Offset}); s.from < s.end {
+		if s := (span{topic: end.Topic, partition: end.Partition, from: max(start.Offset, end.Offset-each), end: end.Offset}); s.from < s.end {
 			all = append(all, s)
 		}
 	})

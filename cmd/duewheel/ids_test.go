@@ -172,7 +172,7 @@ func TestSampleIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	reader := client(t, addr, sampleOpts()...)
-	all, err := lastOf(t.Context(), kadm.NewClient(reader), "delays")
+	all, err := lastOf(t.Context(), newPatient(reader), "delays")
 	if err != nil {
 		t.Fatal(err)
 	}

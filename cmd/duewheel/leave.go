@@ -88,8 +88,8 @@ var errNoSuchGroup = errors.New("there is no such group, or it has no members")
 // staticMembers lists those of a group of either protocol: a broker describes each group by one of
 // the two requests only.
 func staticMembers(ctx context.Context, cl *kgo.Client, group string) (members []staticMember, err error) {
-	adm := kadm.NewClient(cl)
-	switch newer, err := describeConsumerGroup(ctx, adm, group); {
+	adm := newPatient(cl)
+	switch newer, err := adm.describeConsumerGroup(ctx, group); {
 	case err == nil:
 		for _, m := range newer.Members {
 			if m.InstanceID != nil {
@@ -101,7 +101,7 @@ func staticMembers(ctx context.Context, cl *kgo.Client, group string) (members [
 		return nil, err
 	}
 	// It is a group of the other protocol, or the brokers are too old for that one.
-	g, err := describeGroup(ctx, adm, group)
+	g, err := adm.describeGroup(ctx, group)
 	switch {
 	case g.State == "Dead", errors.Is(err, kerr.GroupIDNotFound):
 		return nil, errNoSuchGroup
@@ -134,7 +134,7 @@ func (m staticMember) remove(ctx context.Context, cl *kgo.Client, group string) 
 }
 
 func (m staticMember) leaveClassic(ctx context.Context, cl *kgo.Client, group string) error {
-	left, err := kadm.NewClient(cl).LeaveGroup(ctx, kadm.LeaveGroup(group).Reason("duewheel leave").InstanceIDs(m.instance))
+	left, err := newPatient(cl).LeaveGroup(ctx, kadm.LeaveGroup(group).Reason("duewheel leave").InstanceIDs(m.instance))
 	if err == nil {
 		err = left.Error()
 	}

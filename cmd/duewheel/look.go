@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -214,7 +213,7 @@ func (v *view) open(ctx context.Context, asked []string, only []int) error {
 	if err := reach(ctx, v.cl, v.settings.Brokers); err != nil {
 		return err
 	}
-	details, err := listTopics(ctx, kadm.NewClient(v.cl), names...)
+	details, err := listTopics(ctx, newPatient(v.cl), names...)
 	if err != nil {
 		return fmt.Errorf("list topics: %w", err)
 	}

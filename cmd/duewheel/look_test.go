@@ -215,6 +215,22 @@ func denyGroup(req kmsg.Request) kmsg.Response {
 	return resp
 }
 
+// denyFetch answers who may not read a topic.
+func denyFetch(req kmsg.Request) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.FetchResponse)
+	for _, tp := range req.(*kmsg.FetchRequest).Topics {
+		rt := kmsg.NewFetchResponseTopic()
+		rt.Topic, rt.TopicID = tp.Topic, tp.TopicID
+		for _, p := range tp.Partitions {
+			rp := kmsg.NewFetchResponseTopicPartition()
+			rp.Partition, rp.ErrorCode = p.Partition, kerr.TopicAuthorizationFailed.Code
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp
+}
+
 // What a cluster refuses is said with what to ask for.
 func TestLookWithoutRights(t *testing.T) {
 	for _, c := range []struct {
@@ -224,20 +240,7 @@ func TestLookWithoutRights(t *testing.T) {
 		says string
 	}{
 		{"to the group", int16(kmsg.OffsetFetch), denyGroup, "ask for the right to Describe that group (kafka-acls.sh --add --operation Describe --group g)"},
-		{"to read the topic", int16(kmsg.Fetch), func(req kmsg.Request) kmsg.Response {
-			resp := req.ResponseKind().(*kmsg.FetchResponse)
-			for _, tp := range req.(*kmsg.FetchRequest).Topics {
-				rt := kmsg.NewFetchResponseTopic()
-				rt.Topic, rt.TopicID = tp.Topic, tp.TopicID
-				for _, p := range tp.Partitions {
-					rp := kmsg.NewFetchResponseTopicPartition()
-					rp.Partition, rp.ErrorCode = p.Partition, kerr.TopicAuthorizationFailed.Code
-					rt.Partitions = append(rt.Partitions, rp)
-				}
-				resp.Topics = append(resp.Topics, rt)
-			}
-			return resp
-		}, "ask for the right to Read delays"},
+		{"to read the topic", int16(kmsg.Fetch), denyFetch, "ask for the right to Read delays"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cluster, addr := cluster(t, map[string]int32{"delays": 3, "orders": 1})

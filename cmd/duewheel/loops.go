@@ -57,7 +57,7 @@ func (s *trips) problem() (topics.Problem, bool) {
 
 // sharedTargets notes each target of a retry route that several groups read: what goes back is read by all of them. Targets of patterns are not
 // looked for, and groups that may not be described are left out.
-func sharedTargets(ctx context.Context, adm *kadm.Client, own string, want topics.Expect) ([]topics.Problem, error) {
+func sharedTargets(ctx context.Context, adm *patient, own string, want topics.Expect) ([]topics.Problem, error) {
 	var found []topics.Problem
 	targets := map[string]bool{}
 	for _, r := range want.Routes {
@@ -70,12 +70,12 @@ func sharedTargets(ctx context.Context, adm *kadm.Client, own string, want topic
 	if len(targets) == 0 {
 		return nil, nil
 	}
-	listed, err := kafka.Listed(ctx, adm)
+	listed, err := patiently(ctx, adm, func(ctx context.Context) (kadm.ListedGroups, error) { return kafka.Listed(ctx, adm.Client) })
 	if err != nil {
 		return nil, err
 	}
 	groups := slices.DeleteFunc(listed.Groups(), func(g string) bool { return g == own })
-	committed, _ := kafka.Committed(ctx, adm, groups, kafka.RequestTimeout)
+	committed, _ := kafka.Committed(ctx, adm.Client, groups, kafka.RequestTimeout)
 	for _, target := range sorted(targets) {
 		readers := slices.DeleteFunc(slices.Sorted(slices.Values(groups)), func(g string) bool { return !reads(committed[g][target]) })
 		if len(readers) > 1 {

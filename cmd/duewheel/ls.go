@@ -119,7 +119,8 @@ func compareNames(a, b *ahead.Looked) int {
 // counted is what was found, shown or not.
 type counted struct {
 	pending, overdue int64
-	more             bool // and there are more, which were not counted
+	more             bool   // and there are more, which were not counted
+	part             string // partOf
 }
 
 func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error {
@@ -201,7 +202,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 	if gone > 0 {
 		fmt.Fprintf(v.stderr, "note: %s left the log meanwhile\n", topics.Plural(gone, "record"))
 	}
-	if failed == nil || n.pending > 0 {
+	if n.part = partOf(failed); failed == nil || n.pending > 0 {
 		fmt.Fprintln(summary, n.say(int64(shown), o.filters()))
 	}
 	return failed
@@ -269,7 +270,7 @@ func (n *counted) say(shown int64, filtered bool) string {
 	if n.pending == 1 {
 		verb = " is"
 	}
-	text := count(n.pending, "record") + verb + " pending"
+	text := count(n.pending, "record") + verb + " pending" + n.part
 	if n.overdue > 0 {
 		text += fmt.Sprintf(", %s of them overdue", thousands(n.overdue))
 	}
@@ -277,6 +278,14 @@ func (n *counted) say(shown int64, filtered bool) string {
 		text += "; shown: the first " + thousands(shown) + " (--limit 0 shows all)"
 	}
 	return text
+}
+
+// partOf says of how much a count is, where some could not be read.
+func partOf(failed error) string {
+	if failed == nil {
+		return ""
+	}
+	return " in what could be read"
 }
 
 // nothing says that there is none.

@@ -66,7 +66,7 @@ interrupted.`,
 }
 
 func (m *moving) run(ctx context.Context, cl *kgo.Client, s settings, stdout io.Writer) error {
-	adm, to := kadm.NewClient(cl), s.Group
+	adm, to := newPatient(cl), s.Group
 	if m.from == to {
 		return fmt.Errorf("--from %s is the group itself", m.from)
 	}
@@ -83,7 +83,7 @@ func (m *moving) run(ctx context.Context, cl *kgo.Client, s settings, stdout io.
 	if err != nil {
 		return err
 	}
-	ours, err := fetchOffsets(ctx, adm, to)
+	ours, err := adm.FetchOffsets(ctx, to)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return askForGroup(fmt.Errorf("fetch offsets of group %s: %w", to, err), to)
 	}
@@ -133,7 +133,7 @@ func (m *moving) mayCommit(ctx context.Context, cl *kgo.Client, to string) error
 }
 
 // seen returns an error where a topic that was named may not be described: brokers leave it out of what a group has committed, and the new group would begin there anew.
-func (m *moving) seen(ctx context.Context, adm *kadm.Client) error {
+func (m *moving) seen(ctx context.Context, adm *patient) error {
 	names := m.named()
 	if len(names) == 0 {
 		return nil
@@ -160,7 +160,7 @@ func (m *moving) named() []string {
 }
 
 // bothEmpty returns an error while one of the groups has members.
-func (m *moving) bothEmpty(ctx context.Context, adm *kadm.Client, to string) error {
+func (m *moving) bothEmpty(ctx context.Context, adm *patient, to string) error {
 	return cmp.Or(mustBeEmpty(ctx, adm, m.from), mustBeEmpty(ctx, adm, to))
 }
 
@@ -170,10 +170,10 @@ const settlingPatience = 45 * time.Second
 // settled is what the other group has committed, as soon as no transaction holds any of that: what one commits comes to the group that it began in. A processor that
 // was killed has left it open; so its writer is fenced, as one that took over its partitions would do, and brokers end it.
 func (m *moving) settled(ctx context.Context, cl *kgo.Client) (kadm.OffsetResponses, error) {
-	adm := kadm.NewClient(cl)
+	adm := newPatient(cl)
 	told := false
 	for end := time.Now().Add(settlingPatience); ; {
-		committed, err := fetchOffsets(kadm.RequireStable(ctx), adm, m.from)
+		committed, err := adm.FetchOffsets(kadm.RequireStable(ctx), m.from)
 		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 			return nil, askForGroup(fmt.Errorf("fetch offsets of group %s: %w", m.from, err), m.from)
 		}
@@ -208,7 +208,7 @@ func (m *moving) settled(ctx context.Context, cl *kgo.Client) (kadm.OffsetRespon
 
 // fence ends the transactions of the writers of checkpoints.
 func (m *moving) fence(ctx context.Context, cl *kgo.Client, held kadm.TopicsSet) error {
-	committed, err := fetchOffsets(ctx, kadm.NewClient(cl), m.from)
+	committed, err := newPatient(cl).FetchOffsets(ctx, m.from)
 	if err != nil {
 		return err
 	}
@@ -364,7 +364,7 @@ func ofTopic(name string) string {
 }
 
 // commitAll commits offsets for a group that is empty.
-func commitAll(ctx context.Context, adm *kadm.Client, group string, offsets kadm.Offsets) error {
+func commitAll(ctx context.Context, adm *patient, group string, offsets kadm.Offsets) error {
 	done, err := adm.CommitOffsets(ctx, group, offsets)
 	if err != nil {
 		return askOfGroup("Read", fmt.Errorf("commit offsets of group %s: %w", group, err), group)

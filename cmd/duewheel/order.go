@@ -256,7 +256,7 @@ func (o *order) checkPartition(ctx context.Context, cl *kgo.Client) error {
 	if o.partition < 0 {
 		return nil
 	}
-	details, err := kadm.NewClient(cl).ListTopics(ctx, o.topic)
+	details, err := newPatient(cl).ListTopics(ctx, o.topic)
 	if t := details[o.topic]; err == nil && t.Err == nil && int(o.partition) >= len(t.Partitions) {
 		return fmt.Errorf("%s has no partition %d, only 0 to %d", o.topic, o.partition, len(t.Partitions)-1)
 	}
@@ -265,7 +265,7 @@ func (o *order) checkPartition(ctx context.Context, cl *kgo.Client) error {
 
 // lookAtTarget tells what would keep a record from its target, and what could not be found out.
 func lookAtTarget(ctx context.Context, cl *kgo.Client, target string, partition int32) (problem, note string, err error) {
-	details, err := kadm.NewClient(cl).ListTopics(ctx, target)
+	details, err := newPatient(cl).ListTopics(ctx, target)
 	var denied *kadm.AuthError
 	if err != nil && !errors.As(err, &denied) {
 		return "", "", fmt.Errorf("look up the target %s: %w", target, err)

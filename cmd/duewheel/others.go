@@ -24,7 +24,7 @@ import (
 // same records once more. That may be meant, as with two sets of targets; mostly it is a group.id
 // that was changed. It tells, too, of any group that keeps a topic from being trimmed, and if there may be groups that this user may not see. Topics that we may not describe are left out.
 func otherGroups(ctx context.Context, cl *kgo.Client, s settings, want topics.Expect) ([]topics.Problem, error) {
-	adm := kadm.NewClient(cl)
+	adm := newPatient(cl)
 	var names []string
 	ids := map[string]kadm.TopicID{}
 	for _, r := range want.Routes { // one at a time: where we lack a right to one of them, kadm answers for none
@@ -75,7 +75,7 @@ type groupOf struct {
 }
 
 // notTrimmed warns of groups that keep a topic from being trimmed.
-func notTrimmed(ctx context.Context, adm *kadm.Client, routes []*topics.Route, reading []groupOf) (problems []topics.Problem, err error) {
+func notTrimmed(ctx context.Context, adm *patient, routes []*topics.Route, reading []groupOf) (problems []topics.Problem, err error) {
 	trimmed, err := trimmedUnsaid(ctx, adm, routes)
 	for _, r := range routes {
 		if r.Trim != nil && *r.Trim {
@@ -97,7 +97,7 @@ func notTrimmed(ctx context.Context, adm *kadm.Client, routes []*topics.Route, r
 }
 
 // trimmedUnsaid are the topics that are trimmed although no route says so, since they keep everything otherwise.
-func trimmedUnsaid(ctx context.Context, adm *kadm.Client, routes []*topics.Route) ([]string, error) {
+func trimmedUnsaid(ctx context.Context, adm *patient, routes []*topics.Route) ([]string, error) {
 	var unsaid []string
 	for _, r := range routes {
 		if r.Trim == nil {
@@ -124,8 +124,8 @@ func notMoved(ctx context.Context, s settings, opts []kgo.Opt) error {
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(ctx, movePatience)
 	defer cancel()
-	adm := kadm.NewClient(cl)
-	ours, err := fetchOffsets(ctx, adm, s.Group)
+	adm := newPatient(cl)
+	ours, err := adm.FetchOffsets(ctx, s.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return nil
 	}
@@ -151,9 +151,9 @@ func notMoved(ctx context.Context, s settings, opts []kgo.Opt) error {
 const mostMoves = 16
 
 // holderOf is the group that has the checkpoints of a topic which go by an identity: the one that had the name first, or the last to which they were given.
-func holderOf(ctx context.Context, adm *kadm.Client, identity, topic string) (string, error) {
+func holderOf(ctx context.Context, adm *patient, identity, topic string) (string, error) {
 	for group, moves := identity, 0; group != "" && moves < mostMoves; moves++ {
-		committed, err := fetchOffsets(ctx, adm, group)
+		committed, err := adm.FetchOffsets(ctx, group)
 		if err != nil {
 			return "", err
 		}
@@ -177,7 +177,7 @@ func givenTo(committed map[int32]kadm.OffsetResponse) string {
 }
 
 // hiddenGroups says what it comes to that not all groups can be seen: a topic that would be trimmed is not.
-func hiddenGroups(ctx context.Context, adm *kadm.Client, hidden *kafka.HiddenError, s settings, want topics.Expect) (topics.Problem, error) {
+func hiddenGroups(ctx context.Context, adm *patient, hidden *kafka.HiddenError, s settings, want topics.Expect) (topics.Problem, error) {
 	grow, err := trimmedUnsaid(ctx, adm, want.Routes)
 	p := topics.Problem{
 		Severity: topics.Note,

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -130,7 +129,7 @@ type entrance struct {
 // entranceOf asks for it; what brokers do not tell is as it is by default.
 func entranceOf(ctx context.Context, cl *kgo.Client, topic string) entrance {
 	e := entrance{takes: kafka.DefaultMaxBytes}
-	all, _ := kadm.NewClient(cl).DescribeTopicConfigs(ctx, topic)
+	all, _ := newPatient(cl).DescribeTopicConfigs(ctx, topic)
 	for _, r := range all {
 		for _, c := range r.Configs {
 			switch c.Key {

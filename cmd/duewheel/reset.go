@@ -57,7 +57,7 @@ must be empty: stop its processors first.`,
 			if !r.toBeginning && r.toOffset < 0 {
 				return fmt.Errorf("--to-offset %d: an offset is a number from 0", r.toOffset)
 			}
-			return withGroup(cmd.Context(), f, func(adm *kadm.Client, s settings) error {
+			return withGroup(cmd.Context(), f, func(adm *patient, s settings) error {
 				return r.run(cmd.Context(), adm, s, cmd.OutOrStdout())
 			})
 		},
@@ -72,7 +72,7 @@ must be empty: stop its processors first.`,
 	return cmd
 }
 
-func (r *resetting) run(ctx context.Context, adm *kadm.Client, s settings, stdout io.Writer) error {
+func (r *resetting) run(ctx context.Context, adm *patient, s settings, stdout io.Writer) error {
 	if err := mustBeEmpty(ctx, adm, s.Group); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (r *resetting) run(ctx context.Context, adm *kadm.Client, s settings, stdou
 }
 
 // commitReset writes the checkpoints, and prints for each partition what it was and is.
-func commitReset(ctx context.Context, adm *kadm.Client, group string, rows []checkpointRow, offsets kadm.Offsets, stdout io.Writer) error {
+func commitReset(ctx context.Context, adm *patient, group string, rows []checkpointRow, offsets kadm.Offsets, stdout io.Writer) error {
 	if err := commitAll(ctx, adm, group, offsets); err != nil {
 		return err
 	}
@@ -197,11 +197,11 @@ func identityIn(rows []checkpointRow, s settings) string {
 }
 
 // mustBeEmpty returns an error while the group has members. Groups of both protocols are asked for.
-func mustBeEmpty(ctx context.Context, adm *kadm.Client, group string) error {
-	g, err := describeGroup(ctx, adm, group)
+func mustBeEmpty(ctx context.Context, adm *patient, group string) error {
+	g, err := adm.describeGroup(ctx, group)
 	members, groupState := len(g.Members), g.State
 	if groupState == "Dead" || err != nil {
-		newer, newerErr := describeConsumerGroup(ctx, adm, group)
+		newer, newerErr := adm.describeConsumerGroup(ctx, group)
 		switch {
 		case newerErr == nil:
 			members, groupState = len(newer.Members), newer.State

@@ -51,8 +51,8 @@ func askOfGroup(right string, err error, group string) error {
 }
 
 // listTopics describes topics, each with an error of its own: where we lack a right to one of them, kadm answers for none.
-func listTopics(ctx context.Context, adm *kadm.Client, names ...string) (kadm.TopicDetails, error) {
-	all, err := patiently(ctx, adm, func(ctx context.Context) (kadm.TopicDetails, error) { return adm.ListTopics(ctx, names...) })
+func listTopics(ctx context.Context, adm *patient, names ...string) (kadm.TopicDetails, error) {
+	all, err := adm.ListTopics(ctx, names...)
 	var denied *kadm.AuthError
 	if !errors.As(err, &denied) {
 		return all, err
@@ -78,7 +78,7 @@ func ownRights(ctx context.Context, cl *kgo.Client, s settings) (problems []topi
 		problems = append(problems, topics.Problem{Severity: severity, What: what, Why: why,
 			Mend: fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:<name> %s", strings.Join(s.Brokers, ","), resource)})
 	}
-	switch _, err := patiently(ctx, kadm.NewClient(cl), func(ctx context.Context) (any, error) { return nil, mayRead(ctx, cl, s.Group) }); {
+	switch _, err := patiently(ctx, newPatient(cl), func(ctx context.Context) (any, error) { return nil, mayRead(ctx, cl, s.Group) }); {
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		report(topics.Error, "duewheel may not read the group "+s.Group, "no replica can join it, so nothing is delivered", "--operation Read --group "+s.Group)
 	case err != nil:
@@ -102,7 +102,7 @@ func ownRights(ctx context.Context, cl *kgo.Client, s settings) (problems []topi
 // describeTransaction returns what the coordinator of a transactional id answers who asks for it. Who asks first on a new cluster has brokers make the
 // topic of transactions, which takes them a moment.
 func describeTransaction(ctx context.Context, cl *kgo.Client, id string) error {
-	adm := kadm.NewClient(cl)
+	adm := newPatient(cl)
 	_, err := patiently(ctx, adm, func(ctx context.Context) (any, error) {
 		all, err := adm.DescribeTransactions(ctx, id)
 		return nil, cmp.Or(err, all[id].Err)

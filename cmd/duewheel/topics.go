@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor"
@@ -62,7 +61,7 @@ would refuse the settings.`,
 				if err != nil {
 					return fmt.Errorf("look at the last records: %w", err)
 				}
-				shared, err := sharedTargets(cmd.Context(), kadm.NewClient(cl), s.Group, want)
+				shared, err := sharedTargets(cmd.Context(), newPatient(cl), s.Group, want)
 				if err != nil {
 					return fmt.Errorf("look for groups that read a target: %w", err)
 				}
@@ -105,7 +104,7 @@ are there are left as they are, and targets are not made.`,
 			}
 			return withTopics(cmd.Context(), f, func(cl *kgo.Client, _ settings, want topics.Expect) error {
 				want.Partitions, want.Replication, want.MaxMessageBytes = partitions, replication, bytes
-				made, err := topics.Create(cmd.Context(), kadm.NewClient(cl), want)
+				made, err := topics.Create(cmd.Context(), newPatient(cl), want)
 				return errors.Join(printCreated(cmd.OutOrStdout(), made), err)
 			})
 		},
@@ -165,7 +164,7 @@ func (s settings) wouldRun() error {
 
 // findProblems looks at the topics, for other groups that read them, and at what may not be done with the own group.
 func findProblems(ctx context.Context, cl *kgo.Client, s settings, want topics.Expect) ([]topics.Problem, error) {
-	adm := kadm.NewClient(cl)
+	adm := newPatient(cl)
 	problems, err := topics.Check(ctx, adm, want)
 	if err != nil || s.Group == "" {
 		return problems, err

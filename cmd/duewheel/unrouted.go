@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/state"
@@ -15,8 +14,8 @@ import (
 
 // unrouted warns of delay topics that the group has read, and no route names any more: a route that was taken out or renamed, or a name that is wrong. What is
 // pending there is delivered by nobody, and nothing else would say so.
-func unrouted(ctx context.Context, adm *kadm.Client, group string, want topics.Expect) ([]topics.Problem, error) {
-	committed, err := fetchOffsets(ctx, adm, group)
+func unrouted(ctx context.Context, adm *patient, group string, want topics.Expect) ([]topics.Problem, error) {
+	committed, err := adm.FetchOffsets(ctx, group)
 	switch {
 	case errors.Is(err, kerr.GroupIDNotFound), errors.Is(err, kerr.GroupAuthorizationFailed): // it is new; or that is said as a missing right
 		return nil, nil

@@ -64,18 +64,19 @@ const FreshLook = 2 * time.Second
 func (r *Renderer) forward(ctx context.Context, pt *Part, it *pending.Item) (bool, error) {
 	rec := &r.rec
 	t, st, err := r.delayTopic(ctx, pt)
-	switch {
-	case err != nil:
+	if err != nil {
 		return false, err
-	case !st.Writable(): // it takes what goes to this partition, and this goes to others
-		return false, StuckError{fmt.Sprintf("delay topic %s: %s", t.Name, st.NotReady())}
 	}
 	var req topics.Request
 	if pt.RequestOf(&req, it, rec) != nil {
 		return false, nil
 	}
-	f := forwarding{r, pt, it, t.Name}
 	byHandle := req.NamedID == nil
+	// It takes what goes to this partition, and this goes to others.
+	if !st.Writable() && !(byHandle && st.TakesFor(req.Handle.Partition)) {
+		return false, StuckError{fmt.Sprintf("delay topic %s: %s", t.Name, st.NotReady())}
+	}
+	f := forwarding{r, pt, it, t.Name}
 	switch known := req.Handle.Partition < st.Partitions; {
 	case byHandle && known:
 		f.asWritten(st, req.Handle)
