@@ -135,7 +135,7 @@ func (w *window) Tidy(due bool) error {
 		return nil
 	}
 	if w.spent >= trimRecords || w.spent > 0 && due {
-		if err := w.Flush(); err != nil { // what is trimmed is not counted any more
+		if err := w.Flush(); err != nil { // what is trimmed is not counted any more, and lies behind the W of the position
 			return err
 		}
 		if err := w.store.Trim(w.committed.Watermark); err != nil {

@@ -86,6 +86,20 @@ func TestPositionIsWrittenWhenItIsNew(t *testing.T) {
 	tidied("written although nothing happens", true, false)
 }
 
+// What is trimmed lies behind the watermark that the store's position bears: who goes on from that would miss it otherwise.
+func TestPositionIsWrittenBeforeTheStoreIsTrimmed(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	l.read(t, p, testNow, req(0, ms(farMs), "orders"))
+	must(t, p.Load(ms(farMs), l.room))
+	l.happened(p.Take(ms(farMs), nil, 1, anyBytes))
+	p.spent = trimRecords
+	must(t, p.Tidy(false))
+	pos, _ := p.store.Position()
+	equal(t, "watermark", pos.Watermark, p.Marks().Committed.Watermark)
+	equal(t, "records in the store", len(keysOf(t, p.store, state.Key{})), 0)
+}
+
 // While a checkpoint says that something was given up the position bears none, since it cannot say so: who went on from it would pass over the copies of that.
 func TestPositionBearsNothingGivenUp(t *testing.T) {
 	l := testOwner(t)

@@ -90,6 +90,31 @@ func TestStubsGoAlong(t *testing.T) {
 	equal(t, "remembered then", p.Figures(ms(2000)).Remembered, 0)
 }
 
+// A stub that a turn has left which did not happen gives its id back when its record is read again, which leaves another one or none.
+func TestStubOfATurnThatDidNotHappenGivesItsIDBack(t *testing.T) {
+	l := remembering(t, time.Hour)
+	p := l.live(t)
+	l.read(t, p, testNow, withID(req(0, ms(1000), "orders"), "a"))
+	l.happened(p.Checkpoint())
+	must(t, p.Load(ms(1000), l.room))
+	equal(t, "taken", p.Take(ms(1000), nil, 1, anyBytes) != nil, true)
+	must(t, p.Flush())
+	equal(t, "ids in the store", found(t, p.store, "a"), 1)
+
+	p, err := l.assign(p.Marks().Committed, 0, 1, 1)
+	must(t, err)
+	equal(t, "start", p.start, 0)
+	l.read(t, p, testNow, withID(req(0, ms(1000), "orders"), "a"))
+	must(t, p.goLive(l.room))
+	l.read(t, p, testNow, cancelling(1, "a"))
+	must(t, p.Load(testNow, l.room))
+	l.happened(p.Take(testNow, nil, 10, anyBytes))
+	must(t, p.Flush())
+	equal(t, "ids in the store once it is cancelled", found(t, p.store, "a"), 0)
+	l.read(t, p, testNow, withID(req(2, ms(1000), "orders"), "a"))
+	equal(t, "pending", p.Pending(), 1)
+}
+
 // The log must have kept what leaves a stub until that ends.
 func TestMemoryNeedsTheLog(t *testing.T) {
 	l := testOwner(t)
