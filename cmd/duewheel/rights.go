@@ -89,12 +89,15 @@ func ownRights(ctx context.Context, cl *kgo.Client, s settings) (problems []topi
 		severity, why = topics.Warning, "brokers do not tell what time it is, so a clock of this machine that is wrong makes records early or late"
 	}
 	id := producer.IDsOf(producer.Writer(s.Group, cmp.Or(s.InstanceID, "check"), 0))[0]
-	switch err := describeTransaction(ctx, cl, id); {
+	err = describeTransaction(ctx, cl, id)
+	if err == nil || errors.Is(err, kerr.TransactionalIDNotFound) || errors.Is(err, kerr.UnsupportedVersion) { // who may describe them may not write them for that
+		_, err = patiently(ctx, newPatient(cl), func(ctx context.Context) (any, error) { return nil, mayEnd(ctx, cl, id) })
+	}
+	switch {
 	case errors.Is(err, kerr.TransactionalIDAuthorizationFailed):
 		report(severity, "duewheel may not write transactional ids that begin with "+s.Group+"-", why, "--operation Write --resource-pattern-type prefixed --transactional-id "+s.Group+"-")
-	case err == nil, errors.Is(err, kerr.TransactionalIDNotFound), errors.Is(err, kerr.UnsupportedVersion):
-	default:
-		return problems, fmt.Errorf("describe transactional id %s: %w", id, err)
+	case err != nil:
+		return problems, fmt.Errorf("ask as a producer with transactional id %s: %w", id, err)
 	}
 	return problems, nil
 }
@@ -125,4 +128,18 @@ func mayRead(ctx context.Context, cl *kgo.Client, group string) error {
 	default:
 		return err
 	}
+}
+
+// mayEnd reports whether we may write a transactional id, by the end of a transaction of a producer that no id has: it needs the same right, and changes nothing.
+func mayEnd(ctx context.Context, cl *kgo.Client, id string) error {
+	req := kmsg.NewPtrEndTxnRequest()
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch = id, -1, -1
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return err
+	}
+	if err := kerr.ErrorForCode(resp.ErrorCode); !errors.Is(err, kerr.InvalidProducerIDMapping) {
+		return err
+	}
+	return nil
 }

@@ -152,3 +152,19 @@ func TestMoveWithoutRights(t *testing.T) {
 		})
 	}
 }
+
+// Who may describe transactional ids, and not write them, is told so by `topics check`: no transaction can begin.
+func TestCheckOfIDsThatMayOnlyBeDescribed(t *testing.T) {
+	for _, test := range []struct {
+		may   kmsg.ACLOperation
+		wants int
+	}{{kmsg.ACLOperationDescribe, 1}, {kmsg.ACLOperationWrite, 0}} {
+		ids := kfake.ACL{Resource: kmsg.ACLResourceTypeTransactionalId, Name: "g-", Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: test.may, Allow: true}
+		group := kfake.ACL{Resource: kmsg.ACLResourceTypeGroup, Name: "g", Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationRead, Allow: true}
+		_, as := allowed(t, ids, group)
+		out, _, err := both(t, append([]string{"topics", "check"}, as("wheel")...)...)
+		if err == nil || strings.Count(out, "error: duewheel may not write transactional ids that begin with g-\n") != test.wants {
+			t.Errorf("with the right to %v: printed %q, %v", test.may, out, err)
+		}
+	}
+}
