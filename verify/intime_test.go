@@ -16,6 +16,9 @@ func TestCancelsInTime(t *testing.T) {
 	cancel := func(s *fakeGroup, at float64, name string) *kgo.Record {
 		return s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(at), Headers: headers("delay-cancel=" + name)})
 	}
+	beside := func(at float64, header string) func(s *fakeGroup, q *kgo.Record, handle string) {
+		return func(s *fakeGroup, _ *kgo.Record, _ string) { s.write(s.delivered(s.ask(at, 30, header), 30)) }
+	}
 	for name, tt := range map[string]struct {
 		write  func(s *fakeGroup, q *kgo.Record, handle string)
 		within time.Duration
@@ -42,6 +45,17 @@ func TestCancelsInTime(t *testing.T) {
 			dead.Timestamp = s.at(10.5)
 			s.write(dead)
 		}, 5 * time.Minute, 1},
+		"a replacement of an id":                 {beside(1, "delay-replace=a"), 5 * time.Minute, 1},
+		"a replacement of an id, shortly before": {beside(6, "delay-replace=a"), 5 * time.Minute, 0},
+		"a replacement of an id comes in vain": {func(s *fakeGroup, _ *kgo.Record, _ string) {
+			s.write(s.condemned(s.ask(1, 30, "delay-replace=a"), "too_late"))
+		}, 5 * time.Minute, 1},
+		"another one with its id":                 {beside(1, "delay-id=a"), 5 * time.Minute, 1},
+		"another one with its id, shortly before": {beside(6, "delay-id=a"), 5 * time.Minute, 0},
+		"another one with its id, not asked for":  {beside(1, "delay-id=a"), 0, 0},
+		"another one with its id, dead-lettered": {func(s *fakeGroup, _ *kgo.Record, _ string) {
+			s.write(s.condemned(s.ask(1, 30, "delay-id=a"), "duplicate_id"))
+		}, 5 * time.Minute, 0},
 		"a handle, and it was tried again": {func(s *fakeGroup, q *kgo.Record, handle string) {
 			cancel(s, 1, handle)
 			s.carryOn(q, 10, 10)

@@ -61,6 +61,7 @@ type sharers struct {
 	*source
 	members, takers []int64
 	duplicates      []int64 // of the members: dead-lettered for that
+	late            []int64 // of the takers: dead-lettered, because nothing had the id
 	had             bool    // of a Survey: the first member may have been left out because of one that was given up
 	owed            int64   // of Counts.Outstanding
 }
@@ -145,6 +146,9 @@ func (c *ids) ended(name Source, code Codes, dead bool) {
 	}
 	if dead && code&DuplicateID != 0 {
 		g.duplicates = append(g.duplicates, name.Offset)
+	}
+	if dead && code&TooLate != 0 {
+		g.late = append(g.late, name.Offset)
 	}
 	c.owe(g)
 }

@@ -7,7 +7,7 @@ import (
 
 // A cancel or a replacement counts if it is read before the turn of what it names begins, and what lies in one partition is read in order: so one that was
 // there long before its request was delivered, in the same partition, has to have counted. How long that is the test says (Config.InTime). A Survey goes by timestamps,
-// and judges what was named before it arrived.
+// and judges what was named before it arrived. So it is with what has the id of a request that waits: it takes its place, or is not delivered.
 
 // promptness is when requests were delivered, and those were written that may have taken them away; nothing without Config.InTime.
 type promptness struct {
@@ -20,13 +20,13 @@ func newPromptness(config Config) promptness {
 	return promptness{config.InTime > 0, make(map[Source]int64), make(map[Source]int64)}
 }
 
-// noteThere takes in when a consumer saw a record that may be a cancel or a replacement.
+// noteThere takes in when a consumer saw a record that may be a cancel, a replacement or a duplicate.
 func (p *promptness) noteThere(c *Checker, name Source, seen time.Time) {
 	if !p.asked || seen.IsZero() {
 		return
 	}
 	_, cancels := c.ids.cancels[name]
-	if _, again := p.there[name]; !again && (cancels || c.namings.namers[name] != nil) {
+	if _, again := p.there[name]; !again && (cancels || c.namings.namers[name] != nil || c.ids.of[name] != nil) {
 		p.there[name] = seen.UnixMilli()
 	}
 }
@@ -94,18 +94,49 @@ func (e *ending) judgeAllHeeded(g *sharers) bool {
 	return e.faults() > before
 }
 
-// judgeHeeded: a cancel of an id takes away all that had it before, in its own partition.
+// judgeHeeded: a cancel of an id takes away all that had it before, in its own partition, and so does a replacement.
 func (e *ending) judgeHeeded(g *sharers, offset int64) {
 	if slices.Contains(g.duplicates, offset) {
 		return
 	}
 	for _, by := range g.takers {
-		name := g.name(by)
-		if _, cancels := e.ids.cancels[name]; !cancels || e.ids.came[name] || by < g.below {
+		if name := g.name(by); by == offset || by < g.below || !e.takes(g, by) {
+			continue
+		} else if took, is := e.wasInTime(g.name(offset), name); is {
+			e.unheeded(g.name(offset), name, took)
+			return
+		}
+	}
+	e.judgeBeside(g, offset)
+}
+
+// takes tells whether something takes away what has an id before it, in its own partition: of a replacement that is known once it was delivered, or was dead-lettered
+// because nothing had the id any more.
+func (e *ending) takes(g *sharers, by int64) bool {
+	name := g.name(by)
+	_, cancels := e.ids.cancels[name]
+	_, came := e.prompt.delivered[name]
+	return cancels && !e.ids.came[name] || came || slices.Contains(g.late, by)
+}
+
+// judgeBeside: what has the id of a request that waits is not delivered, unless something has taken the id away between the two. What judgeMemory and judgeTogether tell
+// of is not told again.
+func (e *ending) judgeBeside(g *sharers, offset int64) {
+	of := g.name(offset)
+	if n := e.namings.called(of, g.peek(offset)); g.route.OnDuplicate == Replace || g.route.Remember > 0 || e.config.AllowDoubles || n != nil && len(n.by) > 0 {
+		return
+	}
+	next, _ := slices.BinarySearch(g.members, offset+1)
+	for _, by := range g.members[next:] {
+		if taker, _ := slices.BinarySearch(g.takers, offset+1); taker < len(g.takers) && g.takers[taker] <= by {
+			return
+		}
+		sent, came := e.prompt.delivered[g.name(by)]
+		if !came || sent+tookID.Milliseconds() < e.prompt.delivered[of] {
 			continue
 		}
-		if took, is := e.wasInTime(g.name(offset), name); is {
-			e.unheeded(g.name(offset), name, took)
+		if took, is := e.wasInTime(of, g.name(by)); is {
+			e.fault(BadDelivered, g.name(by), nil, "was delivered, and had been in its partition for %v when %v was, which has its id", took.Round(time.Millisecond), of)
 			return
 		}
 	}

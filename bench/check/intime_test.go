@@ -75,6 +75,40 @@ func TestInTime(t *testing.T) {
 			n.duplicate(n.second)
 			return n.outcome
 		}, 30 * time.Second, 0, ""},
+		{"what has taken its place is delivered, too", func() *outcome {
+			n := newSharing(Replace)
+			n.more = []*kgo.Record{n.first, n.second}
+			n.delivered(n.first, n.second)
+			return n.outcome
+		}, 30 * time.Second, 1, "requests/1@1, which takes it away"},
+		{"what has its id is delivered, too", func() *outcome {
+			n := newSharing(Reject)
+			n.more = []*kgo.Record{n.first, n.second}
+			n.delivered(n.first, n.second)
+			return n.outcome
+		}, 30 * time.Second, 1, "59.005s when requests/1@0 was, which has its id"},
+		{"what is to be left out is delivered, too", func() *outcome {
+			n := newSharing(LeaveOut)
+			n.more = []*kgo.Record{n.first, n.second}
+			n.delivered(n.first, n.second)
+			return n.outcome
+		}, 30 * time.Second, 1, "59.005s when requests/1@0 was, which has its id"},
+		{"with at_least_once an id may be free, and had again after a crash", func() *outcome {
+			n := newSharing(Reject)
+			n.w.config.AllowDoubles = true
+			n.more = []*kgo.Record{n.first, n.second}
+			n.delivered(n.first, n.second)
+			return n.outcome
+		}, 30 * time.Second, 0, ""},
+		{"what has the id next had it from what lies between", func() *outcome {
+			n := newSharing(Reject)
+			between := n.w.request("k", "4", "delay-until="+millis(due), "delay-target-topic=forbidden", "delay-replace=x")
+			last := n.w.request("k", "5", "delay-until="+millis(due), "delay-target-topic=orders", "delay-id=x")
+			n.more = []*kgo.Record{n.first, between, last}
+			n.delivered(n.first, last)
+			n.arrivals = append(n.arrivals, n.w.condemn(between, "target_not_allowed"))
+			return n.outcome
+		}, 30 * time.Second, 0, ""},
 	} {
 		for seed := range uint64(6) {
 			t.Run(fmt.Sprintf("%s/%d", tt.name, seed), func(t *testing.T) {
