@@ -57,7 +57,7 @@ func Check(ctx context.Context, adm Admin, want Expect) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := lookInto(ctx, adm, slices.Concat(delay, dead, want.audit(), want.retried("").targets()), all); err != nil {
+	if err := lookInto(ctx, adm, slices.Concat(delay, dead, want.audit(), targets), all); err != nil {
 		return nil, err
 	}
 	x := examination{want: want, brokers: brokers, facts: all}
@@ -115,7 +115,7 @@ func (x *examination) set(topic, name, value string) string {
 }
 
 func (x *examination) delayTopic(r *Route) {
-	f, ok := x.present(r.Topic, Error, "duewheel topics create", "nothing can be delayed")
+	f, ok := x.present(r.Topic, Error, "duewheel topics create", "nothing can be delayed", unchecked)
 	if !ok {
 		return
 	}
@@ -156,7 +156,7 @@ func (x *examination) loop(r *Route, f facts) {
 }
 
 func (x *examination) deadLetterTopic(topic string) {
-	f, ok := x.present(topic, Error, "duewheel topics create", "a record that cannot be delivered holds up its partition")
+	f, ok := x.present(topic, Error, "duewheel topics create", "a record that cannot be delivered holds up its partition", unchecked)
 	if !ok {
 		return
 	}
@@ -189,7 +189,7 @@ const (
 
 // auditTopic: it may be compacted, which keeps the outcome of each request.
 func (x *examination) auditTopic(topic string) {
-	f, ok := x.present(topic, Error, "duewheel topics create", "nothing is delivered until it can be told there")
+	f, ok := x.present(topic, Error, "duewheel topics create", "nothing is delivered until it can be told there", unchecked)
 	if !ok {
 		return
 	}
@@ -236,13 +236,16 @@ func (x *examination) auditPartitions(topic string, f facts) {
 
 func (x *examination) target(topic string) {
 	create := fmt.Sprintf("kafka-topics.sh --bootstrap-server %s --create --topic %s", x.bootstrap(), topic)
-	if f, ok := x.present(topic, Warning, create, "records for it cannot be delivered"); ok {
+	if f, ok := x.present(topic, Warning, create, "records for it cannot be delivered", "a record that is larger than brokers take by default, 1 MiB, is dead-lettered as too_large, whatever it takes"); ok {
 		x.rights(topic, Warning, f, kadm.OpWrite)
 	}
 }
 
-// present reports a topic that cannot be used at all.
-func (x *examination) present(topic string, s Severity, create, why string) (facts, bool) {
+// unchecked is what follows where the settings of a topic cannot be read that is ours.
+const unchecked = "retention and durability are not checked"
+
+// present reports a topic that cannot be used at all, and one of which it is not known how it is set, and what follows from that.
+func (x *examination) present(topic string, s Severity, create, why, unseen string) (facts, bool) {
 	f, listed := x.facts[topic]
 	switch {
 	case !listed || errors.Is(f.missing, kerr.UnknownTopicOrPartition):
@@ -261,7 +264,7 @@ func (x *examination) present(topic string, s Severity, create, why string) (fac
 	}
 	if f.unreadable != nil {
 		x.report(Warning, topic, x.allow(topic, "DescribeConfigs"),
-			"its configuration cannot be read: "+f.unreadable.Error(), "retention and durability are not checked")
+			"its configuration cannot be read: "+f.unreadable.Error(), unseen)
 	}
 	return f, true
 }

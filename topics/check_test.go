@@ -158,12 +158,12 @@ func TestCheckOfWhatOnlyRealBrokersHave(t *testing.T) {
 	x := examination{brokers: 1}
 	x.durability("d", facts{replication: 1, settings: map[string]string{"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}})
 	x.facts = map[string]facts{"d": {partitions: 3, leaderless: 2}}
-	x.present("d", Error, "", "")
+	x.present("d", Error, "", "", "")
 	equal(t, lines(x.problems), []string{"warning d: unclean.leader.election.enable is true", "error d: 2 of 3 partitions have no leader"})
 
 	x.problems = nil
 	x.facts = map[string]facts{"d": {partitions: 3, leaderless: 1}}
-	x.present("d", Error, "", "")
+	x.present("d", Error, "", "", "")
 	x.rights("d", Error, facts{}, kadm.OpRead, kadm.OpWrite) // not told
 	equal(t, lines(x.problems), []string{"error d: 1 of 3 partitions have no leader"})
 
@@ -219,31 +219,31 @@ func TestCheckWithoutRights(t *testing.T) {
 	}{
 		{
 			name: "every right that is needed",
-			acls: slices.Concat(allow("d", remove, read, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, describe)),
+			acls: slices.Concat(allow("d", remove, read, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, describe, configs)),
 		},
 		{
 			name: "no writing",
-			acls: slices.Concat(allow("d", remove, read, describe, configs), allow("dead", describe, configs), allow("out", describe)),
+			acls: slices.Concat(allow("d", remove, read, describe, configs), allow("dead", describe, configs), allow("out", describe, configs)),
 			want: []string{"error d: duewheel may not write it", "error dead: duewheel may not write it", "warning out: duewheel may not write it"},
 		},
 		{
 			name: "no deleting",
-			acls: slices.Concat(allow("d", read, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, describe)),
+			acls: slices.Concat(allow("d", read, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, describe, configs)),
 			want: []string{"warning d: duewheel may not delete from it"},
 		},
 		{
 			name: "no reading",
-			acls: slices.Concat(allow("d", remove, write, describe, configs), allow("dead", write, describe, configs), allow("out", write)),
+			acls: slices.Concat(allow("d", remove, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, configs)),
 			want: []string{"error d: duewheel may not read it"},
 		},
 		{
 			name: "an audit topic that is only seen", audit: true,
-			acls: slices.Concat(allow("d", remove, read, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, describe), allow("audit", describe, configs)),
+			acls: slices.Concat(allow("d", remove, read, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, describe, configs), allow("audit", describe, configs)),
 			want: []string{"error audit: duewheel may not write it"},
 		},
 		{
 			name: "not even seeing",
-			acls: slices.Concat(allow("dead", write, describe, configs), allow("out", write, describe)),
+			acls: slices.Concat(allow("dead", write, describe, configs), allow("out", write, describe, configs)),
 			want: []string{"error d: duewheel may not describe it"},
 		},
 		{
@@ -253,8 +253,13 @@ func TestCheckWithoutRights(t *testing.T) {
 		},
 		{
 			name: "no configuration",
-			acls: slices.Concat(allow("d", remove, read, write, describe), allow("dead", write, describe, configs), allow("out", write, describe)),
+			acls: slices.Concat(allow("d", remove, read, write, describe), allow("dead", write, describe, configs), allow("out", write, describe, configs)),
 			want: []string{"warning d: its configuration cannot be read: " + kerr.TopicAuthorizationFailed.Error()},
+		},
+		{
+			name: "no configuration of a target",
+			acls: slices.Concat(allow("d", remove, read, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, describe)),
+			want: []string{"warning out: its configuration cannot be read: " + kerr.TopicAuthorizationFailed.Error()},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
