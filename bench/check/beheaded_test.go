@@ -163,6 +163,24 @@ func TestBeheadedCancels(t *testing.T) {
 	}
 }
 
+// An id that was lost with the log of what had it may be had by another one.
+func TestBeheadedIDs(t *testing.T) {
+	for below, want := range map[int64]map[Kind]int64{0: {BadDelivered: 1}, 1: nil} {
+		n := newSharing(Reject)
+		n.w.config.InTime = 30 * time.Second
+		n.delivered(n.first, n.second)
+		checker := newChecker(t, n.w.config)
+		for _, r := range n.more[:2] {
+			checker.Observe(r, now.Add(time.Second))
+		}
+		beheading{checker}.below("requests", 1, below)
+		for _, r := range n.arrivals {
+			checker.Observe(r, due.Add(2*time.Second))
+		}
+		expectFaults(t, checker, want, "")
+	}
+}
+
 // A request that was lost with its log is not owed although it is named, and a cancel or a replacement that was may have counted.
 func TestBeheadedNamings(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -120,10 +120,10 @@ func (e *ending) takes(g *sharers, by int64) bool {
 }
 
 // judgeBeside: what has the id of a request that waits is not delivered, unless something has taken the id away between the two. What judgeMemory and judgeTogether tell
-// of is not told again.
+// of is not told again, and what was lost with its log (Watch.Beheaded) may have lost its id, too.
 func (e *ending) judgeBeside(g *sharers, offset int64) {
 	of := g.name(offset)
-	if n := e.namings.called(of, g.peek(offset)); g.route.OnDuplicate == Replace || g.route.Remember > 0 || e.config.AllowDoubles || n != nil && len(n.by) > 0 {
+	if n := e.namings.called(of, g.peek(offset)); offset < g.below || g.route.OnDuplicate == Replace || g.route.Remember > 0 || e.config.AllowDoubles || n != nil && len(n.by) > 0 {
 		return
 	}
 	next, _ := slices.BinarySearch(g.members, offset+1)
