@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duewheel/duewheel/topics"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -97,6 +99,56 @@ func TestSimCompressed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where brokers do not tell what a target takes, it is tried: a record is delivered that is larger than what they take by default, and dead-lettered when it is refused.
+func TestSimUntoldSizes(t *testing.T) {
+	scenario(t, worldConfig{refuses: true}, func(w *world) {
+		const takes = 3 << 20
+		for _, topic := range []string{simTopic, simTopic + ".dead", "orders"} {
+			w.configure(topic, "max.message.bytes", fmt.Sprint(2*takes))
+		}
+		w.cluster.ControlKey(int16(kmsg.DescribeConfigs), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			w.cluster.KeepControl()
+			resp := kreq.ResponseKind().(*kmsg.DescribeConfigsResponse)
+			for _, r := range kreq.(*kmsg.DescribeConfigsRequest).Resources {
+				rr := kmsg.NewDescribeConfigsResponseResource()
+				rr.ResourceType, rr.ResourceName, rr.ErrorCode = r.ResourceType, r.ResourceName, kerr.TopicAuthorizationFailed.Code
+				resp.Resources = append(resp.Resources, rr)
+			}
+			return resp, nil, true
+		})
+		refusing := w.tooLarge("orders", takes)
+		large, err := kgo.NewClient(append(w.outside, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(2*takes))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.client.Close()
+		w.client = large
+		a := w.live("a")
+		due := in(2 * time.Second)
+		for i := range 100 {
+			r := request(fmt.Sprint(i), due)
+			r.Value = incompressible(1000)
+			switch i {
+			case 30:
+				r.Value = incompressible(takes / 2)
+			case 60:
+				r.Value = incompressible(takes + takes/2)
+			}
+			w.send(r)
+		}
+		time.Sleep(time.Until(due))
+		w.within(3*time.Second, "one is dead-lettered, the others delivered", func() bool {
+			c := w.watch.Counts()
+			return c.DeadLettered == 1 && c.Delivered == 99
+		})
+		if n := a.deadLettered(string(topics.CodeTooLarge)); n != 1 || refusing.Hits() == 0 {
+			t.Errorf("%d are dead-lettered as too large, and %d batches were refused", n, refusing.Hits())
+		}
+		w.clean()
+		a.kill()
+	})
 }
 
 // A target that takes larger records than before gets them, and no larger batches than now.

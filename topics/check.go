@@ -236,7 +236,7 @@ func (x *examination) auditPartitions(topic string, f facts) {
 
 func (x *examination) target(topic string) {
 	create := fmt.Sprintf("kafka-topics.sh --bootstrap-server %s --create --topic %s", x.bootstrap(), topic)
-	if f, ok := x.present(topic, Warning, create, "records for it cannot be delivered", "a record that is larger than brokers take by default, 1 MiB, is dead-lettered as too_large, whatever it takes"); ok {
+	if f, ok := x.present(topic, Warning, create, "records for it cannot be delivered", "what it takes is found out by trial: each record that is too large for it costs some transactions"); ok {
 		x.rights(topic, Warning, f, kadm.OpWrite)
 	}
 }

@@ -60,6 +60,7 @@ type Limits struct {
 	minISR    int   // min.insync.replicas
 	Compacted bool  // records without a key are refused
 	Inflates  bool  // compression.type is uncompressed: a batch counts as large as it is without
+	Guessed   bool  // brokers have not told: it may take what is larger
 }
 
 // RecordBytes is the size of the largest record (topics.RecordSize) that the topic takes as it is.
@@ -67,8 +68,11 @@ func (l Limits) RecordBytes() int {
 	return min(int(l.MaxBytes), kafka.LargestBatch-kafka.BatchPrefix)
 }
 
-// defaultLimits are Kafka's, for when we may not ask.
-var defaultLimits = Limits{MaxBytes: kafka.DefaultMaxBytes, minISR: 1}
+// defaultLimits are Kafka's: of a topic that says nothing else, and guessedLimits of one that brokers say nothing of, such as to those who may not ask.
+var (
+	defaultLimits = Limits{MaxBytes: kafka.DefaultMaxBytes, minISR: 1}
+	guessedLimits = Limits{MaxBytes: kafka.DefaultMaxBytes, minISR: 1, Guessed: true}
+)
 
 // Status is what becomes of records for a target.
 type Status int
@@ -82,7 +86,7 @@ const (
 	Forbidden               // dead-letter its records
 )
 
-var notLooked = &State{Status: Unknown, Takes: defaultLimits}
+var notLooked = &State{Status: Unknown, Takes: guessedLimits}
 
 func (s Status) String() string {
 	return [...]string{"unknown", "ready", "on trial", "troubled", "missing", "forbidden"}[s]

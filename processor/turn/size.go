@@ -21,7 +21,7 @@ import (
 // fits reports whether the target takes a record, whose size is given, as it is or compressed. If
 // not, it says how large it is.
 func (r *Renderer) fits(rec *kgo.Record, size int, st *targets.State) (how string, ok bool) {
-	if size <= st.Takes.RecordBytes() {
+	if size <= st.Takes.RecordBytes() || st.Takes.Guessed && size <= kafka.LargestBatch-kafka.BatchPrefix { // what it does not take it refuses
 		return "", true
 	}
 	how = fmt.Sprintf("%d bytes", size)

@@ -25,6 +25,8 @@ func TestSizeIsJudgedAsTheBrokerDoes(t *testing.T) {
 		{"compressed, and inflated by the broker", kgo.SnappyCompression(), make([]byte, 10000), targets.Limits{MaxBytes: 1100, Inflates: true}, false},
 		{"compressed by less than needed", kgo.SnappyCompression(), make([]byte, 100_000), targets.Limits{MaxBytes: 1100}, false},
 		{"compressed by more", kgo.ZstdCompression(), make([]byte, 100_000), targets.Limits{MaxBytes: 1100}, true},
+		{"larger than what is guessed", kgo.NoCompression(), make([]byte, 10_000), targets.Limits{MaxBytes: 1100, Guessed: true}, true},
+		{"larger than the client sends, of a target that is guessed", kgo.NoCompression(), make([]byte, kafka.LargestBatch), targets.Limits{MaxBytes: 1100, Guessed: true}, false},
 		{"larger than the client sends", kgo.ZstdCompression(), make([]byte, kafka.LargestBatch), targets.Limits{MaxBytes: 1 << 30}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
