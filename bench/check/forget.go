@@ -305,7 +305,7 @@ func (e surveying) forgetIDs() {
 		if scratch := e.scratch(); !open {
 			before := scratch.faults()
 			surveying{scratch}.surveyGroup(g, name.id)
-			open = scratch.faults() > before || scratch.untold[whyBefore] != nil || scratch.judgeAllHeeded(g)
+			open = scratch.faults() > before || scratch.untold[whyBefore] != nil || heeding{scratch}.judge(g)
 		}
 		if open {
 			continue
@@ -349,7 +349,7 @@ func (e surveying) forgetFirst(g *sharers, id string) {
 	before := &sharers{source: g.source, members: g.members[:first], takers: g.takers[:taken]}
 	scratch := e.scratch()
 	surveying{scratch}.surveyGroup(before, id)
-	scratch.judgeAllHeeded(before)
+	heeding{scratch}.judge(before)
 	surveying{scratch}.judgeTogether(g, id)
 	if !e.accepted(g.name(stays)) || len(e.ids.missing(before)) > 0 || scratch.faults() > e.faults() {
 		return

@@ -70,7 +70,7 @@ func (e *ending) judgePromptness() {
 		e.judgeHeard(n)
 	}
 	for _, g := range e.ids.by {
-		e.judgeAllHeeded(g)
+		heeding{e}.judge(g)
 	}
 }
 
@@ -85,17 +85,20 @@ func (e *ending) judgeHeard(n *named) bool {
 	return false
 }
 
-// judgeAllHeeded tells whether it has found something to tell of.
-func (e *ending) judgeAllHeeded(g *sharers) bool {
+// heeding judges what has one id.
+type heeding struct{ *ending }
+
+// judge tells whether it has found something to tell of.
+func (e heeding) judge(g *sharers) bool {
 	before := e.faults()
 	for _, offset := range g.members {
-		e.judgeHeeded(g, offset)
+		e.judgeOne(g, offset)
 	}
 	return e.faults() > before
 }
 
-// judgeHeeded: a cancel of an id takes away all that had it before, in its own partition, and so does a replacement.
-func (e *ending) judgeHeeded(g *sharers, offset int64) {
+// judgeOne: a cancel of an id takes away all that had it before, in its own partition, and so does a replacement.
+func (e heeding) judgeOne(g *sharers, offset int64) {
 	if slices.Contains(g.duplicates, offset) {
 		return
 	}
@@ -112,7 +115,7 @@ func (e *ending) judgeHeeded(g *sharers, offset int64) {
 
 // takes tells whether something takes away what has an id before it, in its own partition: of a replacement that is known once it was delivered, or was dead-lettered
 // because nothing had the id any more.
-func (e *ending) takes(g *sharers, by int64) bool {
+func (e heeding) takes(g *sharers, by int64) bool {
 	name := g.name(by)
 	_, cancels := e.ids.cancels[name]
 	_, came := e.prompt.delivered[name]
@@ -121,7 +124,7 @@ func (e *ending) takes(g *sharers, by int64) bool {
 
 // judgeBeside: what has the id of a request that waits is not delivered, unless something has taken the id away between the two. What judgeMemory and judgeTogether tell
 // of is not told again, and what was lost with its log (Watch.Beheaded) may have lost its id, too.
-func (e *ending) judgeBeside(g *sharers, offset int64) {
+func (e heeding) judgeBeside(g *sharers, offset int64) {
 	of := g.name(offset)
 	if n := e.namings.called(of, g.peek(offset)); offset < g.below || g.route.OnDuplicate == Replace || g.route.Remember > 0 || e.config.AllowDoubles || n != nil && len(n.by) > 0 {
 		return
