@@ -121,11 +121,20 @@ func (p *patient) ListOffsetsAfterMilli(ctx context.Context, millis int64, topic
 	})
 }
 
-// list asks once more, too, where only the brokers of some leaders answer.
+// list asks once more, too, where only the brokers of some leaders answer, and where one has just been elected, which cannot say at first what all its followers
+// have (KIP-207).
 func (p *patient) list(ctx context.Context, ask func(context.Context) (kadm.ListedOffsets, error)) (kadm.ListedOffsets, error) {
-	all, err := patiently(ctx, p, ask)
+	all, err := patiently(ctx, p, func(ctx context.Context) (kadm.ListedOffsets, error) {
+		all, err := ask(ctx)
+		all.Each(func(o kadm.ListedOffset) {
+			if errors.Is(o.Err, kerr.OffsetNotAvailable) {
+				err = cmp.Or(err, o.Err)
+			}
+		})
+		return all, err
+	})
 	var some *kadm.ShardErrors
-	if errors.As(err, &some) && !some.AllFailed {
+	if errors.As(err, &some) && !some.AllFailed || errors.Is(err, kerr.OffsetNotAvailable) { // partitions tell
 		err = nil
 	}
 	return all, err

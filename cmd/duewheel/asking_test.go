@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // A coordinator whose broker is down is asked for until another one has taken its place; what does not pass is told at once.
@@ -110,5 +111,22 @@ func TestCoordinatorIsAnotherOne(t *testing.T) {
 	}
 	if _, err := adm.FetchOffsets(t.Context(), "g"); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		t.Error(err)
+	}
+}
+
+// A leader that has just been elected is asked again until it can say where its log ends.
+func TestLeaderHasJustBeenElected(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1})
+	fill(t, addr, "delays", 1, 3)
+	c.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) { // once
+		resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+		for _, t := range req.(*kmsg.ListOffsetsRequest).Topics {
+			resp.Topics = append(resp.Topics, kmsg.ListOffsetsResponseTopic{Topic: t.Topic, Partitions: []kmsg.ListOffsetsResponseTopicPartition{{ErrorCode: kerr.OffsetNotAvailable.Code}}})
+		}
+		return resp, nil, true
+	})
+	ends, err := newPatient(client(t, addr)).ListEndOffsets(t.Context(), "delays")
+	if end, is := ends.Lookup("delays", 0); err != nil || !is || end.Err != nil || end.Offset != 3 {
+		t.Errorf("the log ends at %+v, %v", end, err)
 	}
 }
