@@ -8,6 +8,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
+// bothDelivered are two requests of one id that were both delivered.
+func bothDelivered(mode OnDuplicate) *sharing {
+	n := newSharing(mode)
+	n.more = []*kgo.Record{n.first, n.second}
+	n.delivered(n.first, n.second)
+	return n
+}
+
 // What had been in the partition of its request for long when that was delivered has to have counted.
 func TestInTime(t *testing.T) {
 	for _, tt := range []struct {
@@ -75,29 +83,12 @@ func TestInTime(t *testing.T) {
 			n.duplicate(n.second)
 			return n.outcome
 		}, 30 * time.Second, 0, ""},
-		{"what has taken its place is delivered, too", func() *outcome {
-			n := newSharing(Replace)
-			n.more = []*kgo.Record{n.first, n.second}
-			n.delivered(n.first, n.second)
-			return n.outcome
-		}, 30 * time.Second, 1, "requests/1@1, which takes it away"},
-		{"what has its id is delivered, too", func() *outcome {
-			n := newSharing(Reject)
-			n.more = []*kgo.Record{n.first, n.second}
-			n.delivered(n.first, n.second)
-			return n.outcome
-		}, 30 * time.Second, 1, "59.005s when requests/1@0 was, which has its id"},
-		{"what is to be left out is delivered, too", func() *outcome {
-			n := newSharing(LeaveOut)
-			n.more = []*kgo.Record{n.first, n.second}
-			n.delivered(n.first, n.second)
-			return n.outcome
-		}, 30 * time.Second, 1, "59.005s when requests/1@0 was, which has its id"},
+		{"what has taken its place is delivered, too", func() *outcome { return bothDelivered(Replace).outcome }, 30 * time.Second, 1, "requests/1@1, which takes it away"},
+		{"what has its id is delivered, too", func() *outcome { return bothDelivered(Reject).outcome }, 30 * time.Second, 1, "59.005s when requests/1@0 was, which has its id"},
+		{"what is to be left out is delivered, too", func() *outcome { return bothDelivered(LeaveOut).outcome }, 30 * time.Second, 1, "59.005s when requests/1@0 was, which has its id"},
 		{"with at_least_once an id may be free, and had again after a crash", func() *outcome {
-			n := newSharing(Reject)
+			n := bothDelivered(Reject)
 			n.w.config.AllowDoubles = true
-			n.more = []*kgo.Record{n.first, n.second}
-			n.delivered(n.first, n.second)
 			return n.outcome
 		}, 30 * time.Second, 0, ""},
 		{"what has the id next had it from what lies between", func() *outcome {

@@ -20,11 +20,12 @@ import (
 // coordinator, or another leader.
 const askingPatience = 15 * time.Second
 
-// firstAnswer is how long an answer may take at first, and twice as long each time it is asked for again: healthy brokers answer within milliseconds.
+// firstAnswer is how long an answer may take at first, and about twice as long each time it is asked for again, up to kafka.RequestTimeout: healthy brokers
+// answer within milliseconds.
 const firstAnswer = time.Second
 
-// patient asks brokers of which one may be away, or silent, patiently. What is not among its own methods, and changes something, is asked once. What some
-// brokers only have listed offsets of is no error: partitions of the others are not in what is returned.
+// patient asks brokers of which one may be away, or silent, by its own methods patiently; by those of the client in it once. Offsets that only some brokers
+// list are no error: partitions of the others are not in what is returned.
 type patient struct{ *kadm.Client }
 
 func newPatient(cl *kgo.Client) *patient { return &patient{kadm.NewClient(cl)} }
@@ -59,6 +60,12 @@ func patiently[T any](ctx context.Context, adm *patient, ask func(context.Contex
 		}
 		adm.forgetDown(ctx)
 	}
+}
+
+// try is patiently where there is nothing to be told.
+func (p *patient) try(ctx context.Context, ask func(context.Context) error) error {
+	_, err := patiently(ctx, p, func(ctx context.Context) (any, error) { return nil, ask(ctx) })
+	return err
 }
 
 // forgetDown makes a client learn which brokers there are. It goes on with a coordinator that it has found once while it knows that broker, and a

@@ -78,7 +78,7 @@ func ownRights(ctx context.Context, cl *kgo.Client, s settings) (problems []topi
 		problems = append(problems, topics.Problem{Severity: severity, What: what, Why: why,
 			Mend: fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:<name> %s", strings.Join(s.Brokers, ","), resource)})
 	}
-	switch _, err := patiently(ctx, newPatient(cl), func(ctx context.Context) (any, error) { return nil, mayRead(ctx, cl, s.Group) }); {
+	switch err := newPatient(cl).try(ctx, func(ctx context.Context) error { return mayRead(ctx, cl, s.Group) }); {
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		report(topics.Error, "duewheel may not read the group "+s.Group, "no replica can join it, so nothing is delivered", "--operation Read --group "+s.Group)
 	case err != nil:
@@ -91,7 +91,7 @@ func ownRights(ctx context.Context, cl *kgo.Client, s settings) (problems []topi
 	id := producer.IDsOf(producer.Writer(s.Group, cmp.Or(s.InstanceID, "check"), 0))[0]
 	err = describeTransaction(ctx, cl, id)
 	if err == nil || errors.Is(err, kerr.TransactionalIDNotFound) || errors.Is(err, kerr.UnsupportedVersion) { // who may describe them may not write them for that
-		_, err = patiently(ctx, newPatient(cl), func(ctx context.Context) (any, error) { return nil, mayEnd(ctx, cl, id) })
+		err = newPatient(cl).try(ctx, func(ctx context.Context) error { return mayEnd(ctx, cl, id) })
 	}
 	switch {
 	case errors.Is(err, kerr.TransactionalIDAuthorizationFailed):
@@ -106,11 +106,10 @@ func ownRights(ctx context.Context, cl *kgo.Client, s settings) (problems []topi
 // topic of transactions, which takes them a moment.
 func describeTransaction(ctx context.Context, cl *kgo.Client, id string) error {
 	adm := newPatient(cl)
-	_, err := patiently(ctx, adm, func(ctx context.Context) (any, error) {
+	return adm.try(ctx, func(ctx context.Context) error {
 		all, err := adm.DescribeTransactions(ctx, id)
-		return nil, cmp.Or(err, all[id].Err)
+		return cmp.Or(err, all[id].Err)
 	})
-	return err
 }
 
 // mayRead reports whether we may join a group, by the heartbeat of a member that no group has: it needs the same right, and changes nothing. Brokers

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -35,20 +34,10 @@ func TestPatienceIsOneForAll(t *testing.T) {
 
 // A leader from memory that has moved is looked up anew, although another partition has used up all patience.
 func TestMovedLeaderIsLookedUpThen(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "requests"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
 	now := time.Now()
-	l := &leaders{cl: cl, trouble: trouble{began: now.Add(-2 * patience), again: now}}
+	l := &leaders{cl: newSight(t).cl, trouble: trouble{began: now.Add(-2 * patience), again: now}}
 	asked := 0
-	err = l.ask(t.Context(), kafka.TopicPartition{Topic: "requests"}, func(*kgo.Broker) error {
+	err := l.ask(t.Context(), kafka.TopicPartition{Topic: "requests"}, func(*kgo.Broker) error {
 		if asked++; asked == 1 {
 			return kerr.NotLeaderForPartition
 		}
