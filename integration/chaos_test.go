@@ -92,9 +92,9 @@ type act struct {
 
 // acts divides the time of a run.
 //
-// Kafka 4 does not survive that all brokers of a partition are away: a transaction that was decided, and whose markers had not been
-// written, is then taken for ended without them, which holds up its readers for good (KAFKA-20734). So the only broker is killed
-// where that is another one, and of three brokers one is.
+// Kafka 4.3 does not survive that all brokers of a partition are away: a transaction that was decided, and whose markers had not been
+// written, is then taken for ended without them, which holds up its readers for good (KAFKA-20734), where the replica that would write
+// them again has been killed as well. So the only broker is killed where that is another one, and of three brokers one is.
 func acts(whole time.Duration) []act {
 	kills, far := 2, 8*time.Second
 	if whole >= longChaos {

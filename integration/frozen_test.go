@@ -95,7 +95,7 @@ const roundEvery = 100 * time.Millisecond
 // freezeCoordinator freezes the broker that coordinates the group, when all replicas are in sync, in the midst of deliveries.
 func (s *tenant) freezeCoordinator() *frozen {
 	s.t.Helper()
-	s.awaitInSync()
+	s.awaitAllSayInSync()
 	node := s.cluster.Node(int(s.coordinator()))
 	f := &frozen{tenant: s, node: node}
 	var others []string

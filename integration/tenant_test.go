@@ -242,7 +242,7 @@ func (s *tenant) arrive() {
 	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience)
 	defer cancel()
 	if err := s.watch.Wait(ctx); err != nil {
-		s.t.Error(err)
+		s.t.Errorf("%v\n%s", err, s.standing())
 		s.judge()
 		s.t.FailNow()
 	}

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,6 +35,8 @@ func TestThreeBrokers(t *testing.T) {
 	t.Run("target in trouble", func(t *testing.T) { targetInTrouble(t, c) })
 	t.Run("partition away", func(t *testing.T) { partitionAway(t, c) })
 	t.Run("log loses its end", func(t *testing.T) { logLosesItsEnd(t, c) })
+	t.Run("alone and killed", func(t *testing.T) { aloneAndKilled(t, c) })
+	t.Run("end without a leader", func(t *testing.T) { endsWithoutALeader(t, c) })
 	t.Run("log loses its end and is trimmed", func(t *testing.T) { logLosesItsEndAndIsTrimmed(t, c) })
 }
 
@@ -216,23 +219,39 @@ func (s *tenant) coordinator() int32 {
 	return found[s.name].NodeID
 }
 
-// awaitInSync waits until every replica of every topic, Kafka's own included, has all that its leader has.
+// awaitInSync waits until every replica of every topic, Kafka's own included, has all that its leader has, as some broker says.
 func (s *tenant) awaitInSync() {
 	s.t.Helper()
+	eventually(s.t, func() string { return notInSync(s.t.Context(), s.client) })
+}
+
+// awaitAllSayInSync waits until every broker says so: one that was frozen does not know for a moment what has become of it meanwhile.
+func (s *tenant) awaitAllSayInSync() {
+	s.t.Helper()
 	eventually(s.t, func() string {
-		topics, err := s.admin.ListTopicsWithInternal(s.t.Context())
-		if err != nil {
-			return err.Error()
-		}
-		for _, topic := range topics {
-			for _, p := range topic.Partitions {
-				if len(p.ISR) < len(p.Replicas) {
-					return fmt.Sprintf("%s/%d has replicas %v, of which %v are in sync", topic.Topic, p.Partition, p.Replicas, p.ISR)
-				}
+		for _, n := range s.cluster.Nodes() {
+			if not := notInSync(s.t.Context(), s.client.Broker(int(n.ID()))); not != "" {
+				return fmt.Sprintf("broker %d: %s", n.ID(), not)
 			}
 		}
 		return ""
 	})
+}
+
+// notInSync says which partition lacks a replica.
+func notInSync(ctx context.Context, ask kmsg.Requestor) string {
+	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, ask)
+	if err != nil {
+		return err.Error()
+	}
+	for _, topic := range resp.Topics {
+		for _, p := range topic.Partitions {
+			if len(p.ISR) < len(p.Replicas) {
+				return fmt.Sprintf("%s/%d has replicas %v, of which %v are in sync", *topic.Topic, p.Partition, p.Replicas, p.ISR)
+			}
+		}
+	}
+	return ""
 }
 
 // wanting says what is wanting until everything has arrived that the deleted target and the one that is well were asked for.

@@ -83,7 +83,7 @@ func (c *copyist) turn(others ...*turn.Part) *turn.Turn {
 	}
 	tn := &turn.Turn{
 		Env: c.l.turnEnv(), Parts: append(others, pt), Member: someone, Began: time.Now(), Cancel: func() {},
-		Producer: producer.New(c.l.producers.config(id, nil)), Renderer: &turn.Renderer{Env: c.l.turnEnv()},
+		Producer: producer.New(c.l.producers.config(id)), Renderer: &turn.Renderer{Env: c.l.turnEnv()},
 	}
 	c.t.Cleanup(tn.Producer.Close)
 	if err := tn.Producer.Renew(c.t.Context()); err != nil {
@@ -248,7 +248,7 @@ func TestCopiesBesideFullTurns(t *testing.T) {
 	c := newCopyist(t)
 	c.l.read(t, c.p, testNow, req(4, testNow, "orders"))
 	x := c.excerpt(10)
-	p := producer.New(c.l.producers.config("me-0", nil))
+	p := producer.New(c.l.producers.config("me-0"))
 	t.Cleanup(p.Close)
 	c.l.producers.list, c.l.producers.renderers = []*producer.Producer{p}, [2]*turn.Renderer{{}, {}}
 	c.l.turns.inFlight = &turn.Turn{Full: true}

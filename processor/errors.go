@@ -28,7 +28,7 @@ var (
 // These errors keep partitions, a lane or the whole processor from its work until a person has acted.
 var (
 	// ErrHangingTransaction means that a transaction holds a checkpoint and that its coordinator takes
-	// it for ended: neither fencing nor its timeout ends it (KAFKA-20734). It stops nothing for good:
+	// it for ended: neither fencing nor its timeout ends it (KAFKA-20734, where nobody is left who knows how it ended). It stops nothing for good:
 	// the restore goes on as soon as it is gone.
 	ErrHangingTransaction = restore.ErrHangingTransaction
 	// ErrInstanceInUse means that another process is a static member by the same instance id.

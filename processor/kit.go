@@ -29,13 +29,15 @@ type shared struct {
 	seed     uint64 // of what producers must not foresee
 	clock    *clock.Clock
 	targets  *targets.Table
-	hearing  *kafka.Hearing // nil until Run
+	markers  *producer.Markers // nil until Run, and in at_least_once
+	hearing  *kafka.Hearing    // nil until Run
 	counters *counters
 	store    *local.Store
 	members  *local.Members
 	standbys *standby.Set // nil: none are kept
 	presence *presence    // nil: sessions alone tell which replicas have ended
 	assigned picture.Set
+	passing  passing
 	epochs   kafka.Epochs    // a lane tells it, before it joins the group
 	uneven   wait.Wake       // asked for a rebalance: by the standbys, and when a replica was taken out
 	settings wait.Wake       // asked by lanes to look at the settings of delay topics: partitions were assigned
@@ -73,7 +75,7 @@ func (k *kit) restoreEnv() *restore.Env {
 		Lane: k.n, Group: k.cfg.Group, Identity: k.cfg.identity(), Writer: k.writer, Consumer: k.cfg.Protocol == ProtocolConsumer, AcceptLoss: k.cfg.AcceptLoss,
 		SessionTimeout: k.cfg.SessionTimeout, TransactionTimeout: k.cfg.TransactionTimeout, EmptyTimeout: k.cfg.emptyTimeout(), Window: k.windowMax,
 		Pending: pending.Env{Skew: k.cfg.MaxClockSkew.Milliseconds(), Audit: k.cfg.AuditTopic != "", Soon: turn.ShortWait.Milliseconds(), Seed: k.seed}, Routes: k.routes,
-		Clock: k.clock, Coordinator: k.coordinator, Reader: k.reader, Epochs: &k.epochs, Store: k.store, Standbys: k.standbys, Assigned: &k.assigned,
+		Clock: k.clock, Coordinator: k.coordinator, Reader: k.reader, Epochs: &k.epochs, Store: k.store, Standbys: k.standbys, Markers: k.markers, Assigned: &k.assigned,
 		Warm: &k.counters.warm, Fenced: k.fenced, Uneven: k.uneven, Until: k.until, Log: k.log,
 	}
 }

@@ -85,8 +85,12 @@ func (l *lane) step(ctx context.Context) {
 	}
 	l.stint.end(workLoad)
 	l.settleCatchUps(ctx, now, room)
+	l.passing.look(l.order, &l.assigned)
 	l.stint.end(workLive)
 	l.checkpoints.begin(l.order, l.membership)
+	if l.turns.inFlight == nil {
+		l.producers.settle(ctx)
+	}
 	l.turns.begin(l.order, now, l.membership)
 	l.stint.end(workTurn)
 	if time.Since(l.tidiedAt) >= 250*time.Millisecond {

@@ -23,6 +23,7 @@ func (ts *turns) conclude(ctx context.Context, ps []*partition, t *turn.Turn, st
 	ts.counters.turn(t)
 	ts.events.turn(t)
 	ts.blame(t)
+	ts.passing.wrote(t)
 	if t.Narrows || t.Rejected != nil {
 		ts.selection.search.lost.add(time.Since(t.Began))
 	}

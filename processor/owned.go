@@ -53,6 +53,8 @@ type partition struct {
 	missed     int64         // records of another group, which has pending what is given up here (pending.Accepted)
 	missedBy   string        // the last such group
 	liveAt     time.Time
+	found      int64     // its position then
+	passed     bool      // what had to be passed on of what lies below is, or it does not know what that is
 	answeredAt time.Time // when a turn was last answered that happened
 	waitsSince time.Time // since when nothing was, although there is something to do
 	syncedAt   time.Time // when its store was last told how far it is
@@ -113,6 +115,9 @@ func (p *partition) nextDue() (int64, bool) {
 	}
 	return p.Next()
 }
+
+// among is a partition among the others of its topic.
+func among(p *partition) pending.Among { return pending.Among{Partition: p.Partition} }
 
 // holds reports whether something is pending in a partition that may be delivered although the log has lost it: what waits, what is late, and what is to be tried
 // again. A queue does not count as pending what a turn has, so that is asked for beside it.

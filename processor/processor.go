@@ -21,6 +21,7 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/processor/peers"
+	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/retention"
 	"github.com/duewheel/duewheel/processor/standby"
 	"github.com/duewheel/duewheel/processor/targets"
@@ -59,7 +60,7 @@ func New(cfg Config) (*Processor, error) {
 	p.cfg.BatchRecords = min(p.cfg.BatchRecords, int(max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes)/1024, 500)))
 	p.cfg.BatchBytes = min(p.cfg.BatchBytes, max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes), 1<<20))
 	p.clock = clock.New(cfg.Now, cfg.MaxClockSkew, cfg.Logger)
-	p.targets = targets.New(cfg.UnknownTargetAfter, cfg.ForbiddenTargetAfter, cfg.Logger)
+	p.targets = targets.New(cfg.UnknownTargetAfter, cfg.ForbiddenTargetAfter, func(topic string, leaders map[int32]kafka.Leader) { p.markers.See(topic, leaders) }, cfg.Logger)
 	p.entrance = group.NewEntrance(cfg.Group, names, p.waits, cfg.Logger)
 	p.store = local.New(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.cfg.storeBudget(), Logger: p.cfg.Logger}, cfg.Identity, &p.assigned)
 	p.members = local.NewMembers(p.store, cfg.Group)
@@ -111,6 +112,9 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 		p.store.Close()
 		return err
 	}
+	if p.cfg.Guarantee == ExactlyOnce {
+		p.markers = producer.NewMarkers(p.cfg.Client, p.cfg.Group, p.cfg.Logger)
+	}
 	// What is known of targets must not be older than the question: kadm answers from kgo's cache.
 	cl, err := kgo.NewClient(append(kafka.Options(p.cfg.Client), kgo.MetadataMinAge(100*time.Millisecond))...)
 	if err != nil {
@@ -157,6 +161,9 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGroup) {
 	env := p.retention()
 	wg.Go(func() { p.targets.Run(ctx, cl) })
+	if p.markers != nil {
+		wg.Go(func() { p.markers.Run(ctx, cl) })
+	}
 	wg.Go(func() {
 		clock.NewKeeper(p.clock, cl, p.cfg.Group, p.cfg.Instance, p.cfg.emptyTimeout(), p.cfg.Logger).Run(ctx)
 	})

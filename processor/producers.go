@@ -24,6 +24,7 @@ type producers struct {
 	*kit
 	standing  *group.Standing
 	list      []*producer.Producer
+	spare     *producer.Spare // nil in at_least_once
 	renderers [2]*turn.Renderer
 	next      int // whose turn it is
 	renewing  bool
@@ -33,13 +34,13 @@ type producers struct {
 
 // start makes the producers, and returns when there is one to deliver with, or ctx has ended.
 func (ps *producers) start(ctx context.Context) error {
-	ids, spare := []string{""}, (*producer.Spare)(nil)
+	ids := []string{""}
 	if ps.cfg.Guarantee == ExactlyOnce {
 		all := producer.IDsOf(ps.writer)
-		ids, spare = all[:2], ps.newSpare(ctx, all[2:])
+		ids, ps.spare = all[:2], ps.newSpare(ctx, all[2:])
 	}
 	for _, id := range ids {
-		ps.list = append(ps.list, producer.New(ps.config(id, spare)))
+		ps.list = append(ps.list, producer.New(ps.config(id)))
 	}
 	for i := range ps.renderers {
 		ps.renderers[i] = &turn.Renderer{}
@@ -55,17 +56,17 @@ func (ps *producers) start(ctx context.Context) error {
 	}
 }
 
-func (ps *producers) config(id string, spare *producer.Spare) producer.Config {
+func (ps *producers) config(id string) producer.Config {
 	return producer.Config{
-		Client: ps.cfg.Client, ID: id, Spare: spare, Timeout: ps.cfg.TransactionTimeout,
-		Bounds: producer.NewBounds(ps.targets.MaxBatchBytes), Hooks: []kgo.Hook{ps.quota}, Log: ps.cfg.Logger,
+		Client: ps.cfg.Client, ID: id, Spare: ps.spare, Timeout: ps.cfg.TransactionTimeout,
+		Bounds: producer.NewBounds(ps.targets.MaxBatchBytes), Markers: ps.markers, Hooks: []kgo.Hook{ps.quota}, Log: ps.cfg.Logger,
 	}
 }
 
 // newSpare looks after the ids that the producers of a lane do not use, until ctx ends.
 func (ps *producers) newSpare(ctx context.Context, ids []string) *producer.Spare {
 	return producer.NewSpare(ids, func(id string, free func()) {
-		ps.wg.Go(func() { producer.AwaitID(ctx, ps.reader, id, ps.cfg.TransactionTimeout, free) })
+		ps.wg.Go(func() { ps.markers.AwaitID(ctx, ps.reader, id, ps.cfg.TransactionTimeout, free) })
 	})
 }
 
@@ -81,6 +82,21 @@ func (ps *producers) take() (*producer.Producer, *turn.Renderer) {
 func (ps *producers) renew(ctx context.Context, rest time.Duration) {
 	if !ps.renewing {
 		ps.begin(ctx, rest, false)
+	}
+}
+
+// owe reports whether the end of a transaction of theirs is to be written again before they go on.
+func (ps *producers) owe() bool {
+	return ps.markers != nil && !ps.renewing && slices.ContainsFunc(ps.list, func(p *producer.Producer) bool { return ps.markers.Owes(p.ID()) })
+}
+
+// settle has the ends of transactions written again that are owed and can be, when no turn is in flight.
+func (ps *producers) settle(ctx context.Context) {
+	if ps.owe() {
+		ps.renew(ctx, 0)
+	}
+	if ps.markers != nil {
+		ps.spare.Settle(ps.markers.Owes)
 	}
 }
 

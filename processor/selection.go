@@ -140,7 +140,7 @@ func (s *selection) share(ps []*partition, now int64, left batch) (parts []*turn
 	claims := s.claims(due)
 	slices.SortStableFunc(due, func(a, b *partition) int { return cmp.Compare(float64(a.wanted)/a.claim, float64(b.wanted)/b.claim) })
 	for i, p := range due {
-		pending.Among{Partition: p.Partition}.Others(s.others(p.tp.Topic))
+		among(p).Others(s.others(p.tp.Topic))
 		part := p.claim / claims
 		if claims -= p.claim; i == len(due)-1 {
 			part = 1

@@ -14,7 +14,8 @@ import (
 // for until it is free.
 func TestBusyIDIsLeft(t *testing.T) {
 	l, w := testCluster(t)
-	p := producer.New(l.producers.config("me-0", l.producers.newSpare(t.Context(), []string{"me-2", "me-3"})))
+	l.producers.spare = l.producers.newSpare(t.Context(), []string{"me-2", "me-3"})
+	p := producer.New(l.producers.config("me-0"))
 	t.Cleanup(p.Close)
 	var busy atomic.Bool
 	busy.Store(true)

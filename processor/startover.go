@@ -51,6 +51,7 @@ func (l *lane) drop(ctx context.Context, tps []kafka.TopicPartition) {
 	gone := map[string][]int32{}
 	for _, tp := range tps {
 		l.assigned.Forget(l.n, tp)
+		l.passing.forget(tp)
 		p := l.partitions[tp]
 		if p == nil {
 			continue
@@ -141,8 +142,7 @@ func (l *lane) endMembership(ctx context.Context, why error) {
 	if l.membership != old {
 		return // the turn's outcome has done it
 	}
-	l.restores.Cancel(nil) // after the turn, whose outcome may have begun some
-	var all []kafka.TopicPartition
+	all, _ := l.restores.Cancel(nil) // after the turn, whose outcome may have begun some
 	for tp := range l.partitions {
 		all = append(all, tp)
 	}

@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,8 +34,59 @@ func TestCatchUpDoesNothing(t *testing.T) {
 	p.endAsked = time.Now()
 	l.settleCatchUps(t.Context(), testNow, true)
 	equal(t, "phase at the end of the log", p.phase, PhaseLive)
+	if parts, _ := l.selection.records(l.order, testNow); len(parts) > 0 {
+		t.Errorf("records %v are delivered before it is known that nothing is passed on", offsetsIn(parts[0]))
+	}
+	l.passing.look(l.order, &l.assigned)
 	if parts, _ := l.selection.records(l.order, testNow); len(parts) != 1 || len(parts[0].Items) != 2 {
 		t.Error("nothing is delivered when it is live")
+	}
+}
+
+// What does not pass on what it has within 5 s is not waited for any more: not by what starts over either.
+func TestWaitsOnceForWhatIsNotPassedOn(t *testing.T) {
+	l := testLane(t)
+	p, err := l.assign(state.Checkpoint{}, 0, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.assigned.Remember(l.n, p.tp, &p.picture)
+	l.assigned.Remember(l.n, kafka.TopicPartition{Topic: p.tp.Topic, Partition: p.tp.Partition + 1}, nil)
+	waits := func(why string, live time.Time, want bool) {
+		t.Helper()
+		l.passing.begin(p)
+		p.liveAt = live
+		l.passing.look(l.order, &l.assigned)
+		equal(t, why, among(p).Awaits(), want)
+	}
+	if err := p.goLive(l.memory.room(1)); err != nil {
+		t.Fatal(err)
+	}
+	waits("it waits for one that is restored", time.Now(), true)
+	waits("it has waited for long", time.Now().Add(-passingPatience-time.Millisecond), false)
+	waits("it waits again", time.Now(), false)
+}
+
+// What a lane is given anew may have more to pass on than it had before, and is waited for.
+func TestWaitsForWhatIsGivenAnew(t *testing.T) {
+	l := testLane(t)
+	p, err := l.assign(state.Checkpoint{}, 0, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := kafka.TopicPartition{Topic: p.tp.Topic, Partition: p.tp.Partition + 1}
+	if err := p.goLive(l.memory.room(1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, anew := range []bool{false, true} {
+		l.assigned.Remember(l.n, p.tp, &p.picture)
+		if l.passing.passed(other); anew {
+			l.drop(t.Context(), []kafka.TopicPartition{other})
+		}
+		l.assigned.Remember(l.n, other, nil)
+		l.passing.begin(p)
+		l.passing.look(l.order, &l.assigned)
+		equal(t, fmt.Sprintf("it waits, the other given anew %v", anew), among(p).Awaits(), anew)
 	}
 }
 

@@ -50,7 +50,7 @@ func (l *lane) turnOf(t *testing.T, w *wiretap.Tap, p *partition, rs ...*kgo.Rec
 	}
 	tn := &turn.Turn{
 		Env: l.turnEnv(), Parts: []*turn.Part{pt}, Member: someone, Began: time.Now(), Cancel: func() {},
-		Producer: producer.New(l.producers.config(id, nil)),
+		Producer: producer.New(l.producers.config(id)),
 		Renderer: &turn.Renderer{Env: l.turnEnv()},
 	}
 	t.Cleanup(tn.Producer.Close)

@@ -95,7 +95,7 @@ func (ts *turns) release(ps []*partition, begin bool, stay membership) {
 	t.Member, t.Began = stay.Member(), time.Now()
 	ts.checkpoints.steps(t.Began) // it may be the first that the lane does when its process goes on
 	begin = begin && !ts.checkpoints.standstill.doubts()
-	if begin && !ts.producers.renewing && !ts.draining && !ts.quota.Lasts() && t.Member.Valid() {
+	if begin && !ts.producers.renewing && !ts.producers.owe() && !ts.draining && !ts.quota.Lasts() && t.Member.Valid() {
 		for _, pt := range t.Parts {
 			// The turn before may have appended above this one's O.
 			pt.To.Appended = pt.To.Appended || partitionOf(pt).Marks().OwnEnd > pt.To.Offset

@@ -41,6 +41,7 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64, room bool) {
 			l.settling = true
 			break
 		}
+		l.passing.begin(p)
 		p.writing, p.liveAfter = writing{at: time.Now(), tried: time.Now()}, time.Since(p.since)
 		p.publish(now, &l.kit) // a takeover shows at once, and not with the next tidying
 		l.log.Info("partition is live", "topic", p.tp.Topic, "partition", p.tp.Partition,

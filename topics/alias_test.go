@@ -123,6 +123,19 @@ func TestAliasesRefuse(t *testing.T) {
 	}
 }
 
+// Beside a header of ours that asks for something, whatever it is, no alias says when.
+func TestAliasesBesideOurs(t *testing.T) {
+	for name, value := range map[string]string{HeaderTargetTopic: "orders", HeaderTargetKey: "k", HeaderTargetPartition: "1", HeaderExpires: "1767225606123", HeaderID: "a", HeaderReplace: "a"} {
+		t.Run(name, func(t *testing.T) {
+			got, err := parser(t, "p1").Parse(headers(name, value, "x-delay", "7"), Stamp{Millis: T, Key: []byte("key")}, 42, ours)
+			var r *Refusal
+			if !errors.As(err, &r) || r.Code != CodeNoDue {
+				t.Errorf("got %+v and %v, want %s", got, err, CodeNoDue)
+			}
+		})
+	}
+}
+
 // What is looked up by name is the table.
 func TestAliasAt(t *testing.T) {
 	for i, a := range aliases {

@@ -69,3 +69,12 @@ func TestLastDueTime(t *testing.T) {
 		}
 	}
 }
+
+// An envelope holds a value: what has a list or an object in it is taken as it is written.
+func TestBareOfNoEnvelope(t *testing.T) {
+	for _, text := range []string{`{"payload":["a"]}`, `{"payload":{"a":1}}`, `{"payload":}`} {
+		if got := string(Bare([]byte(text))); got != text {
+			t.Errorf("%s: got %q", text, got)
+		}
+	}
+}

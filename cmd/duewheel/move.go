@@ -219,7 +219,8 @@ func (m *moving) fence(ctx context.Context, cl *kgo.Client, held kadm.TopicsSet)
 		}
 	})
 	for writer := range writers {
-		err = cmp.Or(askForIDs(kafka.Fence(ctx, cl, producer.IDsOf(writer), time.Minute), writer), err)
+		_, refused := kafka.Fence(ctx, cl, producer.IDsOf(writer), time.Minute)
+		err = cmp.Or(askForIDs(refused, writer), err)
 	}
 	return err
 }

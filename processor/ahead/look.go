@@ -309,7 +309,7 @@ const patience = 15 * time.Second
 func (l *Looker) fetched(ctx context.Context, got *Looked) (kafka.Fetched, error) {
 	l.begin()
 	tp := got.TopicPartition
-	for {
+	for tries := 1; ; tries++ {
 		all, err := l.coordinator.Fetch(ctx, l.Client, map[kafka.TopicPartition]kafka.TopicID{tp: got.ID}, false)
 		f, has := all[tp]
 		switch {
@@ -318,6 +318,9 @@ func (l *Looker) fetched(ctx context.Context, got *Looked) (kafka.Fetched, error
 		case err == nil && f.Err != nil:
 			err = fmt.Errorf("checkpoint of %s: %w", tp, f.Err)
 		case err == nil:
+			if tries > 1 {
+				l.away.over()
+			}
 			return f, nil
 		}
 		if errors.Is(err, kerr.GroupIDNotFound) { // such a group has committed nothing

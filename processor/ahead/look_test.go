@@ -154,6 +154,9 @@ func TestLookWaitsForACoordinator(t *testing.T) {
 	if asked.Load() <= 2 {
 		t.Errorf("asked %d times", asked.Load())
 	}
+	if !s.l.away.again.IsZero() {
+		t.Error("the next one that is away would be waited for as long as this one has left")
+	}
 }
 
 // A checkpoint that is set back, as `checkpoints reset` does, has all read again.

@@ -158,6 +158,9 @@ func (l *leaders) ask(ctx context.Context, tp kafka.TopicPartition, do func(*kgo
 		if err == nil {
 			err = do(leader)
 		}
+		if err == nil && tries > 1 {
+			l.trouble.over()
+		}
 		if err == nil || ctx.Err() != nil || !kafka.IsPassing(err) || l.trouble.lasts() && tries > 1 { // first it may have been one from memory
 			return err
 		}
@@ -184,6 +187,13 @@ func (t *trouble) lasts() bool {
 	}
 	t.again = now
 	return now.Sub(t.began) > patience
+}
+
+// over is called when it was in vain and then was not: what comes next, as where brokers are restarted one after the other, is waited for anew.
+func (t *trouble) over() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.again = time.Time{}
 }
 
 // reader reads for one partition.

@@ -47,3 +47,21 @@ func TestMovedLeaderIsLookedUpThen(t *testing.T) {
 		t.Errorf("%v after %d", err, asked)
 	}
 }
+
+// Leaders that move one after the other are each waited for: what is asked for long is asked while brokers are restarted.
+func TestTroubleThatIsOverIsNoneOfTheNext(t *testing.T) {
+	now := time.Now()
+	l := &leaders{cl: newSight(t).cl, trouble: trouble{began: now.Add(-2 * patience), again: now}}
+	for moves := 1; moves <= 2; moves++ {
+		asked := 0
+		err := l.ask(t.Context(), kafka.TopicPartition{Topic: "requests"}, func(*kgo.Broker) error {
+			if asked++; asked <= moves {
+				return kerr.NotLeaderForPartition
+			}
+			return nil
+		})
+		if err != nil || asked != moves+1 {
+			t.Errorf("%v after %d", err, asked)
+		}
+	}
+}

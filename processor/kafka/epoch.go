@@ -18,18 +18,26 @@ import (
 // and the writer, should it wake up, is told that it is fenced (KIP-98, KIP-447). The ids are asked
 // for at the same time, and once: one may have to wait for a target that does not take the end of its last
 // transaction, and which of the others holds the checkpoint is not known. The checkpoint shows when it is free.
-func Fence(ctx context.Context, cl *kgo.Client, ids []string, timeout time.Duration) error {
-	errs := make([]error, len(ids))
+// It returns what those were given that are not busy.
+func Fence(ctx context.Context, cl *kgo.Client, ids []string, timeout time.Duration) (map[string]ProducerID, error) {
+	given, errs := make([]ProducerID, len(ids)), make([]error, len(ids))
 	var wg sync.WaitGroup
 	for i, id := range ids {
-		wg.Go(func() {
-			if err := AskForEpoch(ctx, cl, id, timeout, 0); err != nil && !errors.Is(err, ErrBusyID) {
-				errs[i] = fmt.Errorf("fence %s: %w", id, err)
-			}
-		})
+		wg.Go(func() { given[i], errs[i] = AskForEpoch(ctx, cl, id, timeout, 0) })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	free := map[string]ProducerID{}
+	for i, id := range ids {
+		switch err := errs[i]; {
+		case err == nil:
+			free[id] = given[i]
+		case errors.Is(err, ErrBusyID):
+			errs[i] = nil
+		default:
+			errs[i] = fmt.Errorf("fence %s: %w", id, err)
+		}
+	}
+	return free, errors.Join(errs...)
 }
 
 // epochPatience is how long the coordinator of a transactional id is asked again before its answer is
@@ -46,7 +54,7 @@ var ErrBusyID = errors.New("kafka: the id waits for its last transaction to end 
 // AskForEpoch asks the coordinator of a transactional id for a new epoch, which aborts what the id has
 // open (KIP-98). While markers of that are on their way it asks again for as long as patience lasts, and then returns ErrBusyID. The request is sent by hand, because kgo repeats it for a long time without a word of what was
 // answered.
-func AskForEpoch(ctx context.Context, cl *kgo.Client, id string, timeout, patience time.Duration) error {
+func AskForEpoch(ctx context.Context, cl *kgo.Client, id string, timeout, patience time.Duration) (given ProducerID, err error) {
 	again, cancel := context.WithTimeout(ctx, epochPatience)
 	defer cancel()
 	c := &Coordinator{id: id}
@@ -59,14 +67,16 @@ func AskForEpoch(ctx context.Context, cl *kgo.Client, id string, timeout, patien
 		if err != nil {
 			return err
 		}
-		answer = c.answer(kerr.ErrorForCode(resp.(*kmsg.InitProducerIDResponse).ErrorCode))
+		init := resp.(*kmsg.InitProducerIDResponse)
+		given = ProducerID{ID: init.ProducerID, Epoch: init.ProducerEpoch}
+		answer = c.answer(kerr.ErrorForCode(init.ErrorCode))
 		if errors.Is(answer, kerr.ConcurrentTransactions) {
 			return ErrBusyID
 		}
 		return answer
 	}
 	began := time.Now()
-	err := c.Retry(again, ask)
+	err = c.Retry(again, ask)
 	for try := 0; errors.Is(err, ErrBusyID) && time.Since(began) < patience; try++ {
 		if !wait.For(again, wait.Growing(2*try, 5*time.Millisecond, BusyAfter)) {
 			break
@@ -75,15 +85,15 @@ func AskForEpoch(ctx context.Context, cl *kgo.Client, id string, timeout, patien
 	}
 	switch {
 	case err == nil, errors.Is(err, ErrBusyID):
-		return err
+		return given, err
 	case errors.Is(answer, kerr.CoordinatorNotAvailable):
-		return fmt.Errorf("the transaction coordinator answers %w: it cannot write; look whether every partition of __transaction_state has a leader and as many replicas in sync as min.insync.replicas", answer)
+		return given, fmt.Errorf("the transaction coordinator answers %w: it cannot write; look whether every partition of __transaction_state has a leader and as many replicas in sync as min.insync.replicas", answer)
 	case errors.Is(answer, kerr.InvalidTransactionTimeout):
-		return &TimeoutRefusal{timeout}
+		return given, &TimeoutRefusal{timeout}
 	case answer != nil:
-		return fmt.Errorf("the transaction coordinator answers %w", answer)
+		return given, fmt.Errorf("the transaction coordinator answers %w", answer)
 	}
-	return err
+	return given, err
 }
 
 // ErrTransactionTimeout means that the brokers do not grant a transaction timeout.

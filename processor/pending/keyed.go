@@ -138,7 +138,7 @@ func (k *keyed) part(now int64, items []Item, most ration) ([]Item, state.Checkp
 	if to.Offset = k.offset(); k.late.len() > 0 || len(over) > 0 {
 		// The list is capped, by offset: O stops short of the rest, so W stays (design rule 3).
 		items = taking{&k.window}.overtaking(over, items)
-	} else {
+	} else if !k.awaits {
 		items = taking{&k.window}.due(clock, items, most)
 		if last := lastInOrder(items); last >= n {
 			to.Watermark = items[last].Key
@@ -164,8 +164,8 @@ func takeLate(k *keyed, clock int64, items []Item, left *ration) ([]Item, []whee
 	}
 	most := ration{records: left.records * 3 / 4, bytes: left.bytes * 3 / 4}
 	fits := k.late.len() <= most.records && k.late.bytes+k.late.away <= most.bytes
-	due, waits := k.wheel.Next()
-	switch waits = waits && int64(due) <= clock && left.records > 1; {
+	waits := ripe(k, clock) && left.records > 1
+	switch {
 	case left.beside && !fits:
 	case waits:
 		take(most.records, most.bytes)
@@ -193,6 +193,12 @@ func mayOvertake(k *keyed) bool {
 	return k.wheel.Len() > 0 && (k.wheel.several || k.late.head().goesTo() == 0)
 }
 
+// ripe reports whether something in memory is due, and may go.
+func ripe(k *keyed, clock int64) bool {
+	due, ok := k.wheel.Next()
+	return ok && int64(due) <= clock && !k.awaits
+}
+
 // mustDecide reports whether it has to be decided first what is not delivered.
 func mustDecide(k *keyed) bool { return len(k.questions) > 0 || k.drops.any() }
 
@@ -204,6 +210,8 @@ func (k *keyed) next() (int64, bool) {
 		return k.late.head().due(), true
 	case k.late.len() > 0:
 		return 0, true
+	case k.awaits:
+		return 0, false
 	}
 	due, ok := k.wheel.Next()
 	if k.HasFar() && (!ok || int64(due) > k.horizon.Due) {
@@ -218,7 +226,7 @@ func (k *keyed) wants(now int64) int {
 		return 0
 	}
 	n := k.late.len()
-	if due, ok := k.wheel.Next(); ok && int64(due) <= k.clock(now) && (k.wheel.upToHorizon() > 0 || n > 0 && mayOvertake(k)) {
+	if ripe(k, k.clock(now)) && (k.wheel.upToHorizon() > 0 || n > 0 && mayOvertake(k)) {
 		n += k.wheel.Len()
 	}
 	return n

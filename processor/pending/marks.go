@@ -10,6 +10,7 @@ import (
 // Invariants of an owner: committed <= done <= planned, in O and in W. A follower takes over what is committed, and has neither of the others.
 type marks struct {
 	live      bool             // it has caught up, and takes part in turns
+	awaits    bool             // what is due waits, and only what is late goes
 	leaving   bool             // it waits for its checkpoint, to be read again: nothing new is begun
 	committed state.Checkpoint // as last committed
 	done      state.Checkpoint // as last decided: committed, or acknowledged (at_least_once)

@@ -313,12 +313,6 @@ func (p Beside) Take(now int64, items []Item, records int, bytes int64) *Part {
 	return take(p.Partition, now, items, ration{records: records, bytes: bytes, stubs: freeStubs, beside: true})
 }
 
-// Among is a partition among the others of its topic.
-type Among struct{ *Partition }
-
-// Others tells how many these are: a cancel by an id goes to all of them.
-func (p Among) Others(n int) { p.late.others = n }
-
 func take(p *Partition, now int64, items []Item, most ration) *Part {
 	items, to := p.order.part(now, items, most)
 	if len(items) == 0 {

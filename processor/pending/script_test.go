@@ -39,6 +39,7 @@ import (
 //	load now=, spill now= what is due soon comes into memory, what is not goes to the store. With share= memory is short: a partition may have so many bytes; step= is how many
 //	                      records are loaded in a step
 //	next                  when there is something to do next
+//	await [over]          what is due waits for what other partitions pass on, or does no more
 //	show                  where it stands
 //	follow o= w= l=       begin to follow a checkpoint, or follow a newer one
 //	read <record>...      what a follower reads
@@ -137,6 +138,9 @@ func (s *script) do(d *datadriven.TestData) string {
 		s.undecided = append([]*Part{first, second}, s.undecided[1:]...)
 		s.p.turns++
 		return s.say(first) + "\n" + s.say(second)
+	case "await":
+		Among{s.p}.Await(!d.HasArg("over"))
+		return s.show()
 	case "pass":
 		s.p.Pass(s.number(d, "to", 0), 0)
 		return s.show()

@@ -95,6 +95,18 @@ func (a *Set) has(tp kafka.TopicPartition) bool {
 	return false
 }
 
+// Of are the partitions of a topic that the process has.
+func (a *Set) Of(topic string) (tps []kafka.TopicPartition) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key := range a.m {
+		if key.tp.Topic == topic {
+			tps = append(tps, key.tp)
+		}
+	}
+	return tps
+}
+
 // Forget says that a lane has a partition no more.
 func (a *Set) Forget(lane int, tp kafka.TopicPartition) {
 	a.mu.Lock()

@@ -5,6 +5,8 @@
 // Decide commits it, or Abort makes sure that it cannot happen any more. What neither can make sure of is undecided, and its owner has to
 // find out from the offsets what became of it.
 //
+// Markers, one for all producers of a process, see to it that a transaction that has ended has ended in every partition.
+//
 // A Producer belongs to one goroutine at a time, its Transaction with it. Spare and Bounds are shared with those of its clients, and a
 // BusyID may be asked by every goroutine.
 //

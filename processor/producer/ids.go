@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,9 +61,13 @@ func NewSpare(ids []string, await func(id string, free func())) *Spare {
 }
 
 // AwaitID asks for a busy id until it is free, and then calls free; or until ctx ends.
-func AwaitID(ctx context.Context, cl *kgo.Client, id string, timeout time.Duration, free func()) {
+func (m *Markers) AwaitID(ctx context.Context, cl *kgo.Client, id string, timeout time.Duration, free func()) {
 	for pause := kafka.BusyAfter; wait.For(ctx, pause); pause = min(2*pause, busyMost) {
-		if err := kafka.AskForEpoch(ctx, cl, id, timeout, 0); err == nil {
+		in, err := kafka.AskForEpoch(ctx, cl, id, timeout, 0)
+		if err == nil {
+			err = m.Settle(ctx, cl, id, in)
+		}
+		if err == nil {
 			free()
 			return
 		}
@@ -78,6 +83,12 @@ func (s *Spare) swap(busy string) (id string, ok bool) {
 		return "", false
 	}
 	id, s.free = s.free[0], s.free[1:]
+	s.look(busy)
+	return id, true
+}
+
+// look looks after an id until it is free. The caller holds the lock.
+func (s *Spare) look(busy string) {
 	s.busy[busy] = true
 	s.await(busy, func() {
 		s.mu.Lock()
@@ -85,10 +96,22 @@ func (s *Spare) swap(busy string) (id string, ok bool) {
 		delete(s.busy, busy)
 		s.free = append(s.free, busy)
 	})
-	return id, true
 }
 
 // isBusy reports whether an id waits for a target.
+// Settle has those looked after that owe something.
+func (s *Spare) Settle(owes func(id string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = slices.DeleteFunc(s.free, func(id string) bool {
+		if !owes(id) {
+			return false
+		}
+		s.look(id)
+		return true
+	})
+}
+
 func (s *Spare) isBusy(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,6 +22,7 @@ type Config struct {
 	Spare   *Spare        // set when there is a transactional id
 	Timeout time.Duration // of a transaction (transaction.timeout.ms)
 	Bounds  *Bounds
+	Markers *Markers
 	Hooks   []kgo.Hook
 	Log     *slog.Logger
 }
@@ -168,7 +169,11 @@ func (p *Producer) begin(ctx context.Context) error {
 		return err
 	}
 	for range 2 { // when more are busy it is not a target that is in trouble
-		err := kafka.AskForEpoch(ctx, p.next, p.id, p.cfg.Timeout, kafka.BusyAfter)
+		p.cfg.Markers.resolve(ctx, p.next, p.id, p.cfg.Timeout)
+		in, err := kafka.AskForEpoch(ctx, p.next, p.id, p.cfg.Timeout, kafka.BusyAfter)
+		if err == nil {
+			err = p.cfg.Markers.Settle(ctx, p.next, p.id, in)
+		}
 		if err == nil {
 			_, _, err = p.next.ProducerID(ctx)
 			return err

@@ -49,8 +49,19 @@ func (p *Producer) Open(ctx context.Context, c *kafka.Coordinator, m kafka.Membe
 	if err == nil {
 		err = tx.commit(ctx, c, m, offsets)
 	}
+	if kafka.VerdictOf(err) == kafka.Unknown {
+		tx.note(func(e *account) { e.last[everywhere] = ended{how: unknown, first: -1} }) // they may be there or not
+	}
 	return tx, err
 }
+
+// WritesTo notes the topics of the records that are going to be produced in it, before the first of them is.
+func (tx *Transaction) WritesTo(topics []string) { tx.note(func(e *account) { e.begin(topics) }) }
+
+// Wrote notes records of it that were acknowledged: before it is decided or aborted, all of them.
+func (tx *Transaction) Wrote(acked []*kgo.Record) { tx.note(func(e *account) { e.wrote(acked) }) }
+
+func (tx *Transaction) note(what func(*account)) { tx.p.cfg.Markers.note(tx.p.id, what) }
 
 // commit puts offsets into the transaction. Where transaction.version is below 2 (KIP-890), the group is added to it before.
 func (tx *Transaction) commit(ctx context.Context, c *kafka.Coordinator, m kafka.Member, offsets []kafka.Commit) error {
@@ -75,9 +86,11 @@ func (tx *Transaction) Decide(ctx context.Context, records iter.Seq[*kgo.Record]
 		return err
 	}
 	tx.ended = true
+	tx.note(func(e *account) { e.asked = true })
 	if err := tx.p.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return fmt.Errorf("end transaction %s: %w: %w", tx.p.id, ErrUndecided, err)
 	}
+	tx.note(func(e *account) { e.end(committed) })
 	return nil
 }
 

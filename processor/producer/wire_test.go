@@ -211,7 +211,7 @@ func TestAwaitID(t *testing.T) {
 	free := 0
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	AwaitID(ctx, cl, "writer-0", time.Minute, func() { free++ })
+	(*Markers)(nil).AwaitID(ctx, cl, "writer-0", time.Minute, func() { free++ })
 	if free != 1 || asked.Load() != 2 {
 		t.Errorf("it was free %d times, after %d requests", free, asked.Load())
 	}

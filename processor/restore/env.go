@@ -14,6 +14,7 @@ import (
 	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/picture"
+	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -45,6 +46,7 @@ type Env struct {
 		Advance(kafka.TopicPartition, kafka.TopicID, state.Checkpoint) error
 		Take(kafka.TopicPartition, kafka.TopicID) *pending.Follower
 	}
+	Markers  *producer.Markers
 	Assigned *picture.Set
 	Warm     *atomic.Int64                                // counts the partitions that standbys have handed over
 	Fenced   func(tp kafka.TopicPartition, writer string) // is told of each writer once

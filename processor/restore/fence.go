@@ -63,12 +63,13 @@ func (r *restore) fence(ctx context.Context, unstable map[kafka.TopicPartition]k
 			continue
 		}
 		fenced[c.Writer] = true
-		if !slices.Contains(r.fenced, c.Writer) {
+		first := !slices.Contains(r.fenced, c.Writer)
+		if first {
 			r.fenced = append(r.fenced, c.Writer)
 			r.Log.Info("fencing the writer of an open transaction", "topic", tp.Topic, "partition", tp.Partition, "writer", c.Writer)
 			r.Fenced(tp, c.Writer)
 		}
-		if err := kafka.Fence(ctx, r.Reader, producer.IDsOf(c.Writer), r.EmptyTimeout); err != nil {
+		if err := r.Markers.Fence(ctx, r.Reader, producer.IDsOf(c.Writer), r.EmptyTimeout, first); err != nil {
 			return err
 		}
 	}

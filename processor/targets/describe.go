@@ -39,7 +39,7 @@ func describeTopics(ctx context.Context, cl *kgo.Client, names []string) (map[st
 		}
 		for _, p := range t.Partitions {
 			d.Partitions[p.Partition] = kadm.PartitionDetail{
-				Topic: *t.Topic, Partition: p.Partition, Leader: p.Leader, Replicas: p.Replicas, ISR: p.ISR, Err: kerr.ErrorForCode(p.ErrorCode),
+				Topic: *t.Topic, Partition: p.Partition, Leader: p.Leader, LeaderEpoch: p.LeaderEpoch, Replicas: p.Replicas, ISR: p.ISR, Err: kerr.ErrorForCode(p.ErrorCode),
 			}
 		}
 		out[*t.Topic] = d

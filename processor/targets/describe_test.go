@@ -91,7 +91,7 @@ func TestRefreshSays(t *testing.T) {
 		"it may be read":     {func(t *kmsg.MetadataResponseTopic) { t.AuthorizedOperations = 1 << kmsg.ACLOperationRead }, Troubled, Forbidden},
 		"it may be written":  {func(t *kmsg.MetadataResponseTopic) { t.AuthorizedOperations = 1 << kmsg.ACLOperationWrite }, Ready, 0},
 	} {
-		ts := New(time.Hour, time.Hour, slog.New(slog.DiscardHandler))
+		ts := New(time.Hour, time.Hour, unseen, slog.New(slog.DiscardHandler))
 		ts.Of([]byte("t"))
 		ts.refresh(t.Context(), described(t, test.change, nil, 0), ts.All())
 		if s := ts.Of([]byte("t")).State.Load(); s.Status != test.status || s.Denied != test.denied {

@@ -3,6 +3,8 @@ package targets
 import (
 	"slices"
 	"testing"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 func equal[T comparable](t *testing.T, what string, got, want T) {
@@ -18,3 +20,6 @@ func equals[T comparable](t *testing.T, what string, got, want []T) {
 		t.Errorf("%s are %v, want %v", what, got, want)
 	}
 }
+
+// unseen is who nothing is told of leaders.
+func unseen(string, map[int32]kafka.Leader) {}

@@ -103,6 +103,7 @@ func (ts *Table) refresh(ctx context.Context, cl *kgo.Client, ask []*Target) (to
 		if !ok {
 			continue
 		}
+		ts.see(t.Name, leadersOf(d))
 		old := t.State.Load()
 		takes, ok := limits[t.Name]
 		if !ok {
@@ -237,6 +238,15 @@ func soundOf(d kadm.TopicDetail, minISR int) []bool {
 		sound[i] = ok && faultIn(p, minISR) == ""
 	}
 	return sound
+}
+
+// leadersOf are the leaders of a topic's partitions.
+func leadersOf(d kadm.TopicDetail) map[int32]kafka.Leader {
+	leaders := make(map[int32]kafka.Leader, len(d.Partitions))
+	for partition, p := range d.Partitions {
+		leaders[partition] = kafka.Leader{Epoch: p.LeaderEpoch, There: p.Leader >= 0}
+	}
+	return leaders
 }
 
 // lookPause is when to look again: at one in trouble soon, and then at longer intervals.

@@ -18,8 +18,9 @@ import (
 // waits for one bad target holds up all others. One goroutine keeps it up to date (lookup.go);
 // lanes and turns only read, and say what they have seen.
 type Table struct {
-	unknownAfter   time.Duration // how long brokers must have said that one does not exist
-	forbiddenAfter time.Duration // and that it is not for us
+	unknownAfter   time.Duration                                      // how long brokers must have said that one does not exist
+	forbiddenAfter time.Duration                                      // and that it is not for us
+	see            func(topic string, leaders map[int32]kafka.Leader) // told of each before anything follows from it
 	log            *slog.Logger
 
 	wake wait.Wake
@@ -44,9 +45,10 @@ func (ts *Table) noteTrip(d time.Duration) {
 }
 
 // New begins with none. A target is dead-lettered for when brokers have answered for so long, without a break, that it does not
-// exist, or that it is forbidden to us.
-func New(unknownAfter, forbiddenAfter time.Duration, log *slog.Logger) *Table {
-	return &Table{unknownAfter: unknownAfter, forbiddenAfter: forbiddenAfter, log: log, wake: wait.NewWake(), m: map[string]*Target{}}
+// exist, or that it is forbidden to us. See is told of the leaders of each topic's partitions before anything is written to them because of what
+// brokers have said.
+func New(unknownAfter, forbiddenAfter time.Duration, see func(topic string, leaders map[int32]kafka.Leader), log *slog.Logger) *Table {
+	return &Table{unknownAfter: unknownAfter, forbiddenAfter: forbiddenAfter, see: see, log: log, wake: wait.NewWake(), m: map[string]*Target{}}
 }
 
 // Of returns the target of a name, which is looked up from now on.

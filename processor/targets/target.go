@@ -44,6 +44,7 @@ type State struct {
 	// Failures counts the turns that it has made fail. However well it looks, after each it is
 	// tried with one record, and not before tryAt.
 	Failures int
+	unled    bool // all of them because a partition had no leader
 	tryAt    time.Time
 	told     telling
 	well     bool   // metadata has nothing against it
@@ -101,6 +102,8 @@ const (
 	onlyPause = 2 * time.Second
 	// leastPatience is how long a turn waits for a target on trial when all others have answered.
 	leastPatience = 100 * time.Millisecond
+	// unledMost is how many turns may have failed because a partition had no leader, of a topic that takes what goes to its others.
+	unledMost = 3
 	// patientAfter is after how many failures in a row it waits longer: the target may only be slow.
 	patientAfter = 7
 )
@@ -124,6 +127,7 @@ func PatienceAfter(failures int) time.Duration {
 func (s *State) failed(why error, keeps keeper, now time.Time) *State {
 	n := *s
 	n.keeps = keeps
+	n.unled = (s.Failures == 0 || s.unled) && kafka.IsAny(why, kafka.ErrUnanswered, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition)
 	n.Failures++
 	n.Status, n.Why, n.since = Troubled, why.Error(), now
 	n.tryAt, n.lookAt = now.Add(pauseAfter(n.Failures)), now
@@ -207,9 +211,10 @@ func (s *State) Against(partition int32) string {
 	return s.Why
 }
 
-// TakesFor reports whether a topic in trouble takes what goes to one of its partitions all the same: metadata has something against others, and it has made no turn fail.
+// TakesFor reports whether a topic in trouble takes what goes to one of its partitions all the same: metadata has something against others, and it has made no turn
+// fail but a few that went to one without a leader before that was known.
 func (s *State) TakesFor(partition int32) bool {
-	return s.Status == Troubled && s.Failures == 0 && s.Against(partition) == ""
+	return s.Status == Troubled && (s.Failures == 0 || s.unled && s.Failures <= unledMost) && s.Against(partition) == ""
 }
 
 // takesSome reports whether there is such a partition.

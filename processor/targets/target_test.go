@@ -17,10 +17,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 func testTable(after time.Duration) *Table {
-	return New(after, 10*after, slog.New(slog.DiscardHandler))
+	return New(after, 10*after, unseen, slog.New(slog.DiscardHandler))
 }
 
 // wellTopic is what brokers say of a topic with nothing wrong.
@@ -107,8 +109,8 @@ func TestAgainstAPartition(t *testing.T) {
 	}
 }
 
-// A topic that nothing gets past takes what goes to a partition while another one has no leader, until a turn has failed of it: one that was written to although metadata
-// is well of it might fail each time.
+// A topic that nothing gets past takes what goes to a partition while another one has no leader, until a turn has failed of it for another
+// reason: one that was written to although metadata is well of it might fail each time.
 func TestTakesForAPartition(t *testing.T) {
 	leaderless := wellTopic()
 	leaderless.Partitions[1] = kadm.PartitionDetail{Leader: -1}
@@ -125,10 +127,38 @@ func TestTakesForAPartition(t *testing.T) {
 	equal(t, "takes when it is looked at again", takes(), [2]bool{})
 }
 
+// So it does when turns have failed because they went to the partition that has no leader: but for a few alone, and for nothing else.
+func TestTakesForAPartitionBesideALost(t *testing.T) {
+	leaderless := wellTopic()
+	leaderless.Partitions[1] = kadm.PartitionDetail{Leader: -1}
+	for _, test := range []struct {
+		name  string
+		fails []error
+		want  bool
+	}{
+		{"once", []error{kerr.LeaderNotAvailable}, true},
+		{"at each of its leaders", []error{kafka.ErrUnanswered, kerr.NotLeaderForPartition, kerr.LeaderNotAvailable}, true},
+		{"for something else as well", []error{kerr.RequestTimedOut, kerr.LeaderNotAvailable}, false},
+		{"and then for something else", []error{kerr.LeaderNotAvailable, kerr.RequestTimedOut}, false},
+		{"again and again", slices.Repeat([]error{kerr.LeaderNotAvailable}, unledMost+1), false},
+	} {
+		ts := testTable(time.Second)
+		ts.Keep("delays", true)
+		o := ts.Of([]byte("delays"))
+		o.State.Store(ts.look(notLooked, wellTopic(), defaultLimits, time.Now()))
+		for _, err := range test.fails {
+			o.State.Store(o.State.Load().failed(err, nil, time.Now()))
+			o.State.Store(ts.look(o.State.Load(), leaderless, defaultLimits, time.Now()))
+		}
+		st := o.State.Load()
+		equal(t, test.name, [2]bool{st.TakesFor(0), st.TakesFor(1)}, [2]bool{test.want, false})
+	}
+}
+
 // What is wrong with a target is said when it is found, and not by each trial that finds the same.
 func TestTroubleIsToldOnce(t *testing.T) {
 	var log bytes.Buffer
-	ts := New(time.Second, time.Second, slog.New(slog.NewTextHandler(&log, nil)))
+	ts := New(time.Second, time.Second, unseen, slog.New(slog.NewTextHandler(&log, nil)))
 	o := ts.Of([]byte("orders"))
 	for i, test := range []struct {
 		fails error
@@ -152,7 +182,7 @@ func TestTroubleIsToldOnce(t *testing.T) {
 // What metadata shows to be wrong is said like what a turn has met, once; of names that nothing has, and when it is well again, it is not.
 func TestTroubleThatMetadataShowsIsTold(t *testing.T) {
 	var log bytes.Buffer
-	ts := New(time.Second, time.Second, slog.New(slog.NewTextHandler(&log, nil)))
+	ts := New(time.Second, time.Second, unseen, slog.New(slog.NewTextHandler(&log, nil)))
 	o := ts.Of([]byte("orders"))
 	leaderless := kadm.TopicDetail{Topic: "orders", Partitions: kadm.PartitionDetails{0: {Leader: -1}}}
 	forbidden := kadm.TopicDetail{Topic: "orders", Err: kerr.TopicAuthorizationFailed}
@@ -391,7 +421,7 @@ func TestIdleTargetsAreForgotten(t *testing.T) {
 // A topic that nothing gets past is tried again soon, although it has failed often; another one is not.
 func TestOnlyWayOutIsTriedSoon(t *testing.T) {
 	var log bytes.Buffer
-	ts := New(5*time.Second, 5*time.Second, slog.New(slog.NewTextHandler(&log, nil)))
+	ts := New(5*time.Second, 5*time.Second, unseen, slog.New(slog.NewTextHandler(&log, nil)))
 	ts.Keep("dead", true)
 	for name, most := range map[string]time.Duration{"dead": onlyPause, "orders": pauseMost} {
 		log.Reset()

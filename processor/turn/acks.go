@@ -2,6 +2,7 @@ package turn
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -133,4 +134,30 @@ func (t *Turn) failure(w *acks) error {
 		}
 	}
 	return first
+}
+
+// appended notes where records of ours have come to lie. All outputs are acknowledged.
+func (t *Turn) appended() {
+	for i := range t.Renderer.Outputs {
+		if o := &t.Renderer.Outputs[i]; o.Kind.appends() {
+			t.OwnEnds[o.Part] = max(t.OwnEnds[o.Part], o.Record.Offset+1)
+		} else if o.Kind == OutForward {
+			to := kafka.TopicPartition{Topic: o.Record.Topic, Partition: o.Record.Partition}
+			if t.PassedOn == nil {
+				t.PassedOn = map[kafka.TopicPartition]int64{}
+			}
+			t.PassedOn[to] = max(t.PassedOn[to], o.Record.Offset+1)
+		}
+	}
+}
+
+// acknowledged takes in that all outputs are, and so that targets have passed their trial.
+func (t *Turn) acknowledged() {
+	t.appended()
+	for _, target := range t.Trials {
+		// The record that it was to be tried with may have gone elsewhere, or been held up.
+		if slices.ContainsFunc(t.Renderer.Outputs, func(o Output) bool { return o.Record.Topic == target.Name }) {
+			target.Passed()
+		}
+	}
 }

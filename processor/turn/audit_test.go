@@ -8,6 +8,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -50,6 +52,14 @@ func TestUnauditedIsKept(t *testing.T) {
 	equal(t, "value", string(u.Value), `{"event":"delivered"}`)
 	o.Record.Value, o.Record.Partition, o.Record.Offset, o.Of = []byte(`{"event":"delivered","target":"orders"`), 5, 9, &kgo.Record{Partition: 2, Offset: 7}
 	equal(t, "with where it was delivered to", string(o.unaudited().Value), `{"event":"delivered","target":"orders","target_partition":2,"target_offset":7}`)
+}
+
+// A copy stands for a request that was told of as accepted before.
+func TestCopyIsNotAccepted(t *testing.T) {
+	var a auditor
+	a.open("bills", "requests", "g", time.UnixMilli(testNow))
+	a.noted(&Part{}, &pending.Item{Effect: pending.EffectCarried, Offset: 7, Key: state.Key{Due: testNow + time.Hour.Milliseconds(), Seq: 3}})
+	equal(t, "told", len(a.outputs), 0)
 }
 
 // At least once, what is audited follows what it is about, but for what is pending; a transaction makes both at once.

@@ -2,6 +2,8 @@ package turn
 
 import (
 	"iter"
+	"maps"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -46,6 +48,17 @@ func (k Kind) appends() bool {
 
 // follows reports whether the output is written by itself when it was not acknowledged and all else of its item was (at_least_once).
 func (o *Output) follows() bool { return o.Kind == OutAudit || o.Kind == OutResolve }
+
+// topicsOf are those that outputs go to.
+func topicsOf(outs []Output) []string {
+	topics := map[string]bool{}
+	for i := range outs {
+		if topic := outs[i].Record.Topic; i == 0 || topic != outs[i-1].Record.Topic {
+			topics[topic] = true
+		}
+	}
+	return slices.Collect(maps.Keys(topics))
+}
 
 // records are those that the turn produces, as they are handed over.
 func (r *Renderer) records() iter.Seq[*kgo.Record] {

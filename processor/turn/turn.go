@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/targets"
@@ -36,18 +38,19 @@ type Turn struct {
 	// What became of it; set before it is handed back to the lane.
 	Outcome     Outcome
 	Err         error
-	Untried     []Untried         // not tried: as if the turn had not begun for them
-	Tried       []*Part           // what the outcome is about
-	OwnEnds     map[*Part]int64   // records of ours that were appended lie below
-	Blamed      map[string]error  // targets that did not take their records
-	Refused     map[*Part]error   // checkpoints that were refused each for itself
-	Rejected    *Rejection        // of records, for what one of them is
-	CopyRefused error             // of copies, for what one of them is
-	Settled     bool              // all of its records were acknowledged, or refused for what one of them is
-	Acked       float64           // the share of its records that was acknowledged before it was given up
-	LeftBusy    *producer.BusyID  // the id that it had, if its end cannot be written to all of them
-	Trials      []*targets.Target // targets that it has on trial
-	Sending     time.Duration     // from when its records were handed over until all were acknowledged and no quota kept us waiting; 0: they were not
+	Untried     []Untried                      // not tried: as if the turn had not begun for them
+	Tried       []*Part                        // what the outcome is about
+	OwnEnds     map[*Part]int64                // records of ours that were appended lie below
+	PassedOn    map[kafka.TopicPartition]int64 // what was passed on to other partitions lies below
+	Blamed      map[string]error               // targets that did not take their records
+	Refused     map[*Part]error                // checkpoints that were refused each for itself
+	Rejected    *Rejection                     // of records, for what one of them is
+	CopyRefused error                          // of copies, for what one of them is
+	Settled     bool                           // all of its records were acknowledged, or refused for what one of them is
+	Acked       float64                        // the share of its records that was acknowledged before it was given up
+	LeftBusy    *producer.BusyID               // the id that it had, if its end cannot be written to all of them
+	Trials      []*targets.Target              // targets that it has on trial
+	Sending     time.Duration                  // from when its records were handed over until all were acknowledged and no quota kept us waiting; 0: they were not
 	Answered    time.Time
 }
 
@@ -223,7 +226,8 @@ func (t *Turn) runTransaction(ctx context.Context) {
 	opened := time.Now()
 	tx, err := t.Producer.Open(work, t.Coordinator, t.Member, entries)
 	if err == nil {
-		err = t.produce(ctx, opened)
+		tx.WritesTo(topicsOf(t.Renderer.Outputs))
+		err = t.produce(ctx, opened, tx.Wrote)
 	}
 	if err == nil {
 		end, cancelEnd := context.WithTimeout(ctx, decisionPatience)
@@ -306,7 +310,7 @@ func (t *Turn) runPlainly(ctx context.Context) {
 		t.Outcome, t.Err = Unknown, err
 		return
 	}
-	err := t.produce(ctx, time.Now())
+	err := t.produce(ctx, time.Now(), func([]*kgo.Record) {})
 	if err == nil {
 		return
 	}
@@ -325,8 +329,8 @@ func (t *Turn) runPlainly(ctx context.Context) {
 }
 
 // produce hands the records to the producer and waits until all are acknowledged. When it
-// fails, the targets to blame are noted, and (for at_least_once) what was acknowledged.
-func (t *Turn) produce(ctx context.Context, began time.Time) error {
+// fails, the targets to blame are noted, and (for at_least_once) what was acknowledged. Wrote is told of the records that were.
+func (t *Turn) produce(ctx context.Context, began time.Time, wrote func(acked []*kgo.Record)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	late := time.NewTimer(time.Until(began.Add(t.timeout())))
@@ -334,6 +338,11 @@ func (t *Turn) produce(ctx context.Context, began time.Time) error {
 	outs, sent := t.Renderer.Outputs, time.Now()
 	w := &acks{left: len(outs), acked: t.Renderer.acked[:0], done: make(chan struct{}), broke: make(chan struct{})}
 	promise := w.promise
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		wrote(w.acked)
+	}()
 	later, stages := t.handOver(promise)
 	cl, flushed := t.Producer.Client(), make(chan struct{})
 	go func() {
@@ -374,26 +383,6 @@ func (t *Turn) produce(ctx context.Context, began time.Time) error {
 				}
 				return why
 			}
-		}
-	}
-}
-
-// appended notes where records of ours have come to lie. All outputs are acknowledged.
-func (t *Turn) appended() {
-	for i := range t.Renderer.Outputs {
-		if o := &t.Renderer.Outputs[i]; o.Kind.appends() {
-			t.OwnEnds[o.Part] = max(t.OwnEnds[o.Part], o.Record.Offset+1)
-		}
-	}
-}
-
-// acknowledged takes in that all outputs are, and so that targets have passed their trial.
-func (t *Turn) acknowledged() {
-	t.appended()
-	for _, target := range t.Trials {
-		// The record that it was to be tried with may have gone elsewhere, or been held up.
-		if slices.ContainsFunc(t.Renderer.Outputs, func(o Output) bool { return o.Record.Topic == target.Name }) {
-			target.Passed()
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 // sent is a turn whose records are on their way, one for each topic.
 func sent(names ...string) (*Turn, *acks) {
 	tn := &Turn{
-		Env:      &Env{Quota: &producer.Quota{}, Targets: targets.New(time.Second, time.Second, nil), TurnTimeout: 5 * time.Second, TransactionTimeout: 30 * time.Second},
+		Env:      &Env{Quota: &producer.Quota{}, Targets: targets.New(time.Second, time.Second, nil, nil), TurnTimeout: 5 * time.Second, TransactionTimeout: 30 * time.Second},
 		Producer: producer.New(producer.Config{}), Renderer: &Renderer{},
 	}
 	for _, name := range names {

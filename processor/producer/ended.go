@@ -1,0 +1,174 @@
+package producer
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/wait"
+)
+
+// askedWithin is how long a coordinator may take to say how transactions end: a healthy one takes some ms, and whoever waits has something to deliver.
+const askedWithin = time.Second
+
+// resolve finds out how the last transaction of an id ends where that is not known, before anybody asks for the id: then no broker knows it any more.
+func (m *Markers) resolve(ctx context.Context, cl *kgo.Client, id string, timeout time.Duration) {
+	if m == nil {
+		return
+	}
+	open, asked, known := m.left(id)
+	if known && !open {
+		return
+	}
+	if open && !asked {
+		m.note(id, func(a *account) { a.end(aborted) })
+		return
+	}
+	e := m.ask(ctx, cl, id)
+	wrote := e.Partitions
+	if e.Ongoing {
+		// A request to commit may be on its way still. The id is busy as soon as there is nothing left to ask for.
+		if _, err := kafka.AskForEpoch(ctx, cl, id, timeout, 0); errors.Is(err, kafka.ErrBusyID) {
+			e = m.ask(ctx, cl, id)
+		}
+	}
+	switch {
+	case open && !e.Decided:
+		m.note(id, func(a *account) { a.end(unknown) })
+	case open:
+		m.note(id, func(a *account) { a.end(outcomeOf(e.Commit)) })
+	case !e.Decided:
+		m.note(id, func(a *account) { a.inherit(nil, false) })
+	default:
+		m.note(id, func(a *account) { a.inherit(wrote, e.Commit) })
+	}
+}
+
+// ask asks for the end of an id's last transaction; where it is not told, nothing is decided.
+func (m *Markers) ask(ctx context.Context, cl *kgo.Client, id string) kafka.Ending {
+	told, err := kafka.AskEndings(ctx, cl, askedWithin, id)
+	if err != nil {
+		m.log.Debug("it is not told how a transaction ends", "id", id, "error", err)
+	}
+	return told[id]
+}
+
+// inherit notes how a transaction of an id ends that another process has begun: any of its partitions may lack its marker.
+func (e *account) inherit(tps []kafka.TopicPartition, commit bool) {
+	for _, tp := range tps {
+		e.topics[tp.Topic] += 0
+		e.owed[tp], e.last[tp] = time.Time{}, ended{how: outcomeOf(commit), first: -1}
+		e.look = append(e.look, tp.Topic)
+	}
+}
+
+// Fence ends whatever a writer has open ([kafka.Fence]). The first time it remembers where that may lack its marker: nobody else will write it.
+func (m *Markers) Fence(ctx context.Context, cl *kgo.Client, ids []string, timeout time.Duration, first bool) error {
+	if m == nil {
+		_, err := kafka.Fence(ctx, cl, ids, timeout)
+		return err
+	}
+	var before map[string]kafka.Ending
+	if first {
+		others := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+			_, _, known := m.left(id) // it is one of this process, or was fenced before
+			return known
+		})
+		before, _ = kafka.AskEndings(ctx, cl, askedWithin, others...)
+	}
+	given, err := kafka.Fence(ctx, cl, ids, timeout)
+	maps.DeleteFunc(before, func(_ string, e kafka.Ending) bool { return len(e.Partitions) == 0 })
+	after, _ := kafka.AskEndings(ctx, cl, askedWithin, slices.Collect(maps.Keys(before))...)
+	for id, e := range after {
+		if e.Decided {
+			m.note(id, func(a *account) {
+				a.inherit(before[id].Partitions, e.Commit)
+				a.given = &kafka.ProducerID{}
+			})
+		}
+	}
+	for id, in := range given {
+		if m.fenced(id) {
+			m.note(id, func(a *account) { a.given = &in })
+		}
+	}
+	return err
+}
+
+// fenced reports whether this process has ended a transaction of an id whose writer has ended.
+func (m *Markers) fenced(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.ids[id]
+	return e != nil && e.given != nil
+}
+
+const (
+	lookEvery  = 5 * time.Second        // at who leads the partitions that groups have their offsets in
+	lookSooner = 500 * time.Millisecond // and others, while an end is owed to them by writers that this process has fenced
+)
+
+// Run writes what writers owe that this process has fenced, until ctx ends.
+func (m *Markers) Run(ctx context.Context, cl *kgo.Client) {
+	for {
+		ids, topics := m.inherited()
+		if err := m.Look(ctx, cl, append(topics, kafka.OffsetsTopic)); err != nil && ctx.Err() == nil {
+			m.log.Debug("leaders of partitions cannot be looked up; asking again", "error", err)
+		}
+		for _, id := range ids {
+			if m.Owes(id) {
+				m.settleFor(ctx, cl, id)
+			}
+		}
+		pause := lookEvery
+		if len(ids) > 0 {
+			pause = lookSooner
+		}
+		if !wait.For(ctx, pause) {
+			return
+		}
+	}
+}
+
+// inherited are the ids of writers that this process has fenced, and that an end is owed by, and the topics of those partitions.
+func (m *Markers) inherited() (ids, topics []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, e := range m.ids {
+		if e.given != nil && len(e.owed) > 0 {
+			ids = append(ids, id)
+			topics = append(topics, topicsOf(slices.Collect(maps.Keys(e.owed)))...)
+		}
+	}
+	slices.Sort(topics)
+	return ids, slices.Compact(topics)
+}
+
+// settleFor settles what the id of a writer owes that has ended. If that is back, the id is its own.
+func (m *Markers) settleFor(ctx context.Context, cl *kgo.Client, id string) {
+	told, err := kafka.AskEndings(ctx, cl, askedWithin, id)
+	e := told[id]
+	if err != nil || e.Decided && !e.Ended {
+		return // it is on its way
+	}
+	var given kafka.ProducerID
+	m.note(id, func(a *account) { given = *a.given })
+	back := !e.Ended && e.In != given
+	if !back {
+		err = m.Settle(ctx, cl, id, e.In)
+		back = kafka.VerdictOf(err) == kafka.Fenced
+	}
+	if err != nil && !back {
+		m.log.Debug("the end of a transaction cannot be written again yet", "id", id, "error", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if back || len(m.ids[id].owed) == 0 {
+		delete(m.ids, id)
+	}
+}
