@@ -87,13 +87,9 @@ func endingOf(s kmsg.DescribeTransactionsResponseTransactionState) Ending {
 // WriteMarkers has the coordinator of an id write markers to partitions by a transaction of these alone, without a record: where an earlier one of the id has not
 // ended, it ends as this one does, and where none is open nothing happens. Partitions of [OffsetsTopic] stand for those of the
 // group. It returns which of them brokers refuse for good. An error says that it is not known to have happened, and that it may be tried
-// again, unless it is one of a [Fenced] id; if it had begun, whoever asks for the id before aborts it. The way is that of clients before transaction.version 2, which name what is in a transaction (KIP-98, KIP-890).
+// again, unless it is one of a [Fenced] id; it may have begun then, and whoever asks for the id before [EndMarkers] aborts it. The way is that of clients before transaction.version 2, which name what is in a transaction (KIP-98, KIP-890).
 func WriteMarkers(ctx context.Context, client []kgo.Opt, group, id string, in ProducerID, commit bool, tps []TopicPartition) (refused map[TopicPartition]error, err error) {
-	v := kversion.Stable()
-	v.SetMaxKeyVersion(int16(kmsg.AddPartitionsToTxn), 3)
-	v.SetMaxKeyVersion(int16(kmsg.AddOffsetsToTxn), 3)
-	v.SetMaxKeyVersion(int16(kmsg.EndTxn), 4)
-	cl, err := kgo.NewClient(append(Options(client), kgo.MaxVersions(v))...)
+	cl, err := explicit(client)
 	if err != nil {
 		return nil, err
 	}
@@ -122,12 +118,26 @@ func WriteMarkers(ctx context.Context, client []kgo.Opt, group, id string, in Pr
 	} else if len(left) == 0 {
 		return refused, nil
 	}
-	for try := 0; ; try++ {
-		err := c.Retry(ctx, func() error { return c.end(ctx, cl, id, in, commit) })
-		if !errors.Is(err, ErrUnanswered) || !wait.For(ctx, wait.Growing(try, 20*time.Millisecond, 500*time.Millisecond)) {
-			return refused, err
-		}
+	return refused, c.endAgain(ctx, cl, id, in, commit)
+}
+
+// EndMarkers ends what [WriteMarkers] has begun with the same producer id and epoch, where that is not known to have come to its end. A refusal says that there is nothing to end.
+func EndMarkers(ctx context.Context, client []kgo.Opt, id string, in ProducerID, commit bool) error {
+	cl, err := explicit(client)
+	if err != nil {
+		return err
 	}
+	defer cl.Close()
+	return (&Coordinator{id: id}).endAgain(ctx, cl, id, in, commit)
+}
+
+// explicit is a client that names what is in a transaction.
+func explicit(client []kgo.Opt) (*kgo.Client, error) {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(int16(kmsg.AddPartitionsToTxn), 3)
+	v.SetMaxKeyVersion(int16(kmsg.AddOffsetsToTxn), 3)
+	v.SetMaxKeyVersion(int16(kmsg.EndTxn), 4)
+	return kgo.NewClient(append(Options(client), kgo.MaxVersions(v))...)
 }
 
 // Leader is that of a partition, or none.
@@ -203,6 +213,16 @@ func (c *Coordinator) addPartitions(ctx context.Context, cl *kgo.Client, id stri
 		return c.answer(err)
 	})
 	return refused, err
+}
+
+// endAgain asks for the end of a transaction until that is answered.
+func (c *Coordinator) endAgain(ctx context.Context, cl *kgo.Client, id string, in ProducerID, commit bool) error {
+	for try := 0; ; try++ {
+		err := c.Retry(ctx, func() error { return c.end(ctx, cl, id, in, commit) })
+		if !errors.Is(err, ErrUnanswered) || !wait.For(ctx, wait.Growing(try, 20*time.Millisecond, 500*time.Millisecond)) {
+			return err
+		}
+	}
 }
 
 // end asks for the end of a transaction.

@@ -3,10 +3,12 @@ package producer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -47,6 +49,42 @@ func (m *Markers) resolve(ctx context.Context, cl *kgo.Client, id string, timeou
 	default:
 		m.note(id, func(a *account) { a.inherit(wrote, e.Commit) })
 	}
+}
+
+// claim asks for a new epoch of an id ([kafka.AskForEpoch]), and settles what the id owes before it goes on.
+func (m *Markers) claim(ctx context.Context, cl *kgo.Client, id string, timeout, patience time.Duration) error {
+	if err := m.finish(ctx, id); err != nil {
+		return err
+	}
+	in, err := kafka.AskForEpoch(ctx, cl, id, timeout, patience)
+	if err != nil {
+		return err
+	}
+	return m.Settle(ctx, cl, id, in)
+}
+
+// begun is a transaction of markers that may be open: who asks for the id aborts it.
+type begun struct {
+	in     kafka.ProducerID
+	commit bool
+}
+
+// finish ends a transaction of markers whose end was not answered. Whoever asks for the id first would abort what was committed, and nobody could tell that any more.
+func (m *Markers) finish(ctx context.Context, id string) error {
+	var b *begun
+	m.note(id, func(e *account) { b = e.begun })
+	if b == nil {
+		return nil
+	}
+	err := kafka.EndMarkers(ctx, m.client, id, b.in, b.commit)
+	switch v := kafka.VerdictOf(err); {
+	case errors.Is(err, kerr.ConcurrentTransactions): // it is decided, or is being written down
+		return kafka.ErrBusyID
+	case err != nil && (v == kafka.Unknown || v == kafka.Retry):
+		return fmt.Errorf("write the end of a transaction again: %w", err)
+	}
+	m.note(id, func(e *account) { e.begun = nil })
+	return nil
 }
 
 // ask asks for the end of an id's last transaction; where it is not told, nothing is decided.
@@ -160,7 +198,9 @@ func (m *Markers) settleFor(ctx context.Context, cl *kgo.Client, id string) {
 	m.note(id, func(a *account) { given = *a.given })
 	back := !e.Ended && e.In != given
 	if !back {
-		err = m.Settle(ctx, cl, id, e.In)
+		if err = m.finish(ctx, id); err == nil {
+			err = m.Settle(ctx, cl, id, e.In)
+		}
 		back = kafka.VerdictOf(err) == kafka.Fenced
 	}
 	if err != nil && !back {

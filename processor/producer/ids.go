@@ -63,11 +63,7 @@ func NewSpare(ids []string, await func(id string, free func())) *Spare {
 // AwaitID asks for a busy id until it is free, and then calls free; or until ctx ends.
 func (m *Markers) AwaitID(ctx context.Context, cl *kgo.Client, id string, timeout time.Duration, free func()) {
 	for pause := kafka.BusyAfter; wait.For(ctx, pause); pause = min(2*pause, busyMost) {
-		in, err := kafka.AskForEpoch(ctx, cl, id, timeout, 0)
-		if err == nil {
-			err = m.Settle(ctx, cl, id, in)
-		}
-		if err == nil {
+		if m.claim(ctx, cl, id, timeout, 0) == nil {
 			free()
 			return
 		}
@@ -98,7 +94,6 @@ func (s *Spare) look(busy string) {
 	})
 }
 
-// isBusy reports whether an id waits for a target.
 // Settle has those looked after that owe something.
 func (s *Spare) Settle(owes func(id string) bool) {
 	s.mu.Lock()
@@ -112,6 +107,7 @@ func (s *Spare) Settle(owes func(id string) bool) {
 	})
 }
 
+// isBusy reports whether an id waits for a target.
 func (s *Spare) isBusy(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -49,6 +49,7 @@ type account struct {
 	last   map[kafka.TopicPartition]ended     // the last one that is known to have written to a partition; to any of [kafka.OffsetsTopic], as its partition -1
 	held   time.Time                          // since when it is waited for what others have open where this one may have something open; zero: it is not
 	owed   map[kafka.TopicPartition]time.Time // partitions that may lack the marker of one, and before when it is not tried to write it
+	begun  *begun                             // not nil: a transaction of markers may be open
 	look   []string                           // topics whose leaders are to be looked up before the id goes on: one that may have written to them was aborted
 	given  *kafka.ProducerID                  // not nil: this process has fenced the writer, and this is what the id was given then, if it was not busy
 }
@@ -94,10 +95,13 @@ func (m *Markers) See(topic string, leaders map[int32]kafka.Leader) {
 		tp := kafka.TopicPartition{Topic: topic, Partition: partition}
 		was, known := m.leaders[tp]
 		m.leaders[tp] = is
-		// Whenever a leader goes or comes there is another epoch.
-		if !is.There && (was.There || !known || is.Epoch > was.Epoch) || is.There && known && is.Epoch > was.Epoch+1 {
-			m.count++
-			m.lapses[tp] = m.count
+		// Whenever a leader goes or comes there is another epoch, and the first one is 0. Of what is seen only now nothing is known but that: brokers may
+		// have told of a topic whoever writes to it, and not whoever asked here.
+		if !is.There && (was.There || !known || is.Epoch > was.Epoch) || is.There && is.Epoch > was.Epoch+1 {
+			if known {
+				m.count++
+				m.lapses[tp] = m.count
+			}
 			for _, e := range m.ids {
 				if _, wrote := e.topics[topic]; wrote {
 					e.owed[tp] = time.Time{}
@@ -312,6 +316,7 @@ func (m *Markers) Settle(ctx context.Context, cl *kgo.Client, id string, in kafk
 		if len(tps) == 0 {
 			continue
 		}
+		m.note(id, func(e *account) { e.begun = &begun{in, how == committed} })
 		refused, err := kafka.WriteMarkers(ctx, m.client, m.group, id, in, how == committed, tps)
 		level := slog.LevelDebug
 		switch v := kafka.VerdictOf(err); {
@@ -323,6 +328,7 @@ func (m *Markers) Settle(ctx context.Context, cl *kgo.Client, id string, in kafk
 		default:
 			return fmt.Errorf("write the end of a transaction again: %w", err)
 		}
+		m.note(id, func(e *account) { e.begun = nil })
 		if err := m.Look(ctx, cl, topicsOf(tps)); err != nil {
 			return err // it is not known whether they had a leader then
 		}

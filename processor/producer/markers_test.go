@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -33,6 +35,9 @@ func TestMarkersOwed(t *testing.T) {
 		{"from where it begins on", "see 0@3; begin orders; ack 0@7; ack 1@2; ack 0@5; end commit; begin orders; end abort; see 0@5", "orders/0 commit 5"},
 		{"maybe it has written to it", "see 0@3; begin orders; see 0-4; end abort; see 0@5", "orders/0 abort 0"},
 		{"each partition for itself", "see 0@3; see 1@3; begin orders; ack 0@7; ack 1@8; end commit; see 1@5", "orders/1 commit -1"},
+		{"it is first seen afterwards", "begin orders; ack 0@7; end commit; see 0@2", "orders/0 commit -1"},
+		{"it is first seen afterwards, with its first leader", "begin orders; ack 0@7; end commit; see 0@0", ""},
+		{"it is first seen afterwards, without a leader", "begin orders; ack 0@7; end commit; see 0-1", "(orders/0 commit -1)"},
 		{"another topic", "see 0@3; begin bills; end commit; see 0@5", ""},
 		{"it is not known how it ended", "see 0@3; begin orders; ack 0@7; see 0@5; end ?", "orders/0 ? 7"},
 		{"offsets", "offsets 0@3; begin orders; end commit; offsets 0@5", "__consumer_offsets/0 commit -1"},
@@ -94,6 +99,8 @@ type markerCluster struct {
 	mu     sync.Mutex
 	states map[string][]string
 	asked  []string
+	deaf   bool        // it does not answer requests for an end
+	refuse *kerr.Error // its answer to the next one, and that it is busy, to all
 }
 
 func newMarkerCluster(t *testing.T) *markerCluster {
@@ -141,6 +148,9 @@ func newMarkerCluster(t *testing.T) *markerCluster {
 				return nil, nil, false
 			}
 			mc.asked = append(mc.asked, said)
+			if resp == nil {
+				return nil, errors.New("hung up"), true
+			}
 			return resp, nil, true
 		})
 	}
@@ -166,7 +176,17 @@ func newMarkerCluster(t *testing.T) *markerCluster {
 	})
 	note(kmsg.EndTxn, func(req kmsg.Request) (string, kmsg.Response) {
 		r := req.(*kmsg.EndTxnRequest)
-		return fmt.Sprintf("v%d commits %v", r.Version, r.Commit), req.ResponseKind()
+		said, resp := fmt.Sprintf("v%d commits %v", r.Version, r.Commit), req.ResponseKind().(*kmsg.EndTxnResponse)
+		if mc.deaf {
+			return said + " in vain", nil
+		}
+		if mc.refuse != nil {
+			resp.ErrorCode = mc.refuse.Code
+			if mc.refuse != kerr.ConcurrentTransactions {
+				mc.refuse = nil
+			}
+		}
+		return said, resp
 	})
 	note(kmsg.InitProducerID, func(req kmsg.Request) (string, kmsg.Response) {
 		if req.(*kmsg.InitProducerIDRequest).TransactionalID == nil {
@@ -199,6 +219,46 @@ func TestMarkersAreWritten(t *testing.T) {
 	}
 	equal(t, "asked", strings.Join(mc.asked, "; "), "v3 id 7/2 adds orders/0; adds offsets of group; v4 commits false; v3 id 7/2 adds orders/1; v4 commits true")
 	equal(t, "owes", m.Owes("id"), false)
+}
+
+// A transaction of markers whose end was not answered is ended before anybody asks for the id, which would abort it.
+func TestMarkersAreFinished(t *testing.T) {
+	finished, again := "v4 commits true; ", "asks for id; v3 id 7/1 adds orders/1; v4 commits true"
+	for _, test := range []struct {
+		name   string
+		refuse *kerr.Error
+		want   string
+		err    error
+	}{
+		{"it is open", nil, finished + again, nil},
+		{"it has ended", kerr.InvalidTxnState, finished + again, nil},
+		{"somebody has asked for the id", kerr.ProducerFenced, finished + again, nil},
+		{"nobody may ask", kerr.TransactionalIDAuthorizationFailed, finished + again, nil},
+		{"its end is on the way", kerr.ConcurrentTransactions, "v4 commits true", kafka.ErrBusyID},
+		{"nobody knows", kerr.UnknownServerError, "v4 commits true", kerr.UnknownServerError},
+	} {
+		mc := newMarkerCluster(t)
+		m := NewMarkers([]kgo.Opt{kgo.SeedBrokers(mc.ListenAddrs()...)}, "group", slog.New(slog.DiscardHandler))
+		m.See("orders", map[int32]kafka.Leader{1: {Epoch: 0, There: true}})
+		m.of("id").inherit([]kafka.TopicPartition{{Topic: "orders", Partition: 1}}, true)
+		mc.set(true, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if err := m.claim(ctx, mc.cl, "id", time.Minute, 0); err == nil {
+			t.Error("it is claimed without an answer")
+		}
+		cancel()
+		mc.set(false, test.refuse)
+		err := m.claim(t.Context(), mc.cl, "id", time.Minute, 0)
+		equal(t, test.name, strings.Join(slices.Compact(mc.asked), "; "), test.want)
+		equal(t, test.name+": error", errors.Is(err, test.err), true)
+		equal(t, test.name+": it owes", m.Owes("id"), test.err != nil)
+	}
+}
+
+func (mc *markerCluster) set(deaf bool, refuse *kerr.Error) {
+	mc.mu.Lock()
+	defer mc.mu.Unlock()
+	mc.deaf, mc.refuse, mc.asked = deaf, refuse, nil
 }
 
 // A process that is started again with the ids of one that has ended in the midst of a transaction looks who leads its partitions before it goes on.

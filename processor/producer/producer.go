@@ -170,10 +170,7 @@ func (p *Producer) begin(ctx context.Context) error {
 	}
 	for range 2 { // when more are busy it is not a target that is in trouble
 		p.cfg.Markers.resolve(ctx, p.next, p.id, p.cfg.Timeout)
-		in, err := kafka.AskForEpoch(ctx, p.next, p.id, p.cfg.Timeout, kafka.BusyAfter)
-		if err == nil {
-			err = p.cfg.Markers.Settle(ctx, p.next, p.id, in)
-		}
+		err := p.cfg.Markers.claim(ctx, p.next, p.id, p.cfg.Timeout, kafka.BusyAfter)
 		if err == nil {
 			_, _, err = p.next.ProducerID(ctx)
 			return err
