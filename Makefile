@@ -148,7 +148,7 @@ kafka: ## a Kafka on this machine to try things with, until Ctrl-C
 bench: ## measure on a Kafka on this machine (some 30 minutes, nothing else running), and put the table into docs/benchmarks.md
 	$(GO) run ./bench/run -update docs/benchmarks.md
 
-bench-ask: ## the same for cancels, retries, ids and the audit topic (some five minutes)
+bench-ask: ## the same for cancels, retries, ids and the audit topic (some twelve minutes)
 	$(GO) run ./bench/run -ask -pending 10000000 -update docs/benchmarks.md
 
 bench-look: ## how soon it is known what is pending (some two minutes)
