@@ -55,6 +55,8 @@ var (
 	descAudited      = desc("audit_records_total", "Records written to the audit topic, by what they tell.", "event")
 	descRetried      = desc("records_retried_total", "Records that were appended to their delay topic again, to be retried, because their target was in trouble.")
 	descTurns        = desc("transactions_total", "Transactions by outcome.", "outcome")
+	descEndsWritten  = desc("transaction_ends_written_total", "Partitions that the end of a transaction was written to again, since they may have had no leader when it ended.")
+	descEndsOwed     = desc("transaction_ends_owed", "Partitions that it is still to be written to, as soon as they have a leader: read_committed readers of them may wait.")
 	descCheckpoints  = desc("checkpoints_total", "Checkpoints committed outside of transactions, by what came of it: written, refused or unknown.", "outcome")
 	descTurnTime     = desc("transaction_duration_seconds", "Transactions from begin to decision.")
 	descWork         = desc("lane_work_seconds", "For how long a lane was kept by one piece of work, in which it does nothing else, by kind: accept, spill, load, live, turn, tidy or move.", "work")
@@ -117,7 +119,7 @@ func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help,
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descAccepted, descDelivered, descLate, descOnArrival, descRequested, descLosing, descTrimmed, descUntrimmed, descCarried, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descCancels, descAudited, descRetried,
-		descTurns, descCheckpoints, descTurnTime, descWork, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descPeersHeard, descPeersOut, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
+		descTurns, descEndsWritten, descEndsOwed, descCheckpoints, descTurnTime, descWork, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descPeersHeard, descPeersOut, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
 		descPending, descPendingBytes, descNear, descRemembered, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore, descCaughtUp, descCatchUpLeft,
 		descOffset, descLowWater, descWatermark, descAge, descBehind, descCarryBehind, descPosition, descLogStart, descLogEnd, descUnstable, descOpen,
@@ -156,6 +158,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	m.counters(descCancels, s.Cancels)
 	m.counters(descAudited, s.Audited)
 	m.counters(descTurns, s.Transactions)
+	m.counter(descEndsWritten, float64(s.EndsWritten))
+	m.gauge(descEndsOwed, float64(s.EndsOwed))
 	m.counters(descCheckpoints, s.Checkpoints)
 	m.counter(descRetried, float64(s.Retried))
 	m.histogram(descTurnTime, s.TransactionTime)

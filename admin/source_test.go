@@ -38,7 +38,7 @@ func distinct() processor.Stats {
 		DeadLetters: []processor.DeadLetterStats{{Topic: "t", Code: "no_due", Records: 601}},
 		Refused:     map[string]int64{"no_target": 602}, Cancels: map[string]int64{"too_late": 603}, Audited: map[string]int64{"expired": 604},
 		Transactions: map[string]int64{"committed": 701}, Checkpoints: map[string]int64{"written": 702},
-		TransactionTime: counts(703, 704), Work: map[string]histogram.Snapshot{"spill": counts(705, 706)},
+		EndsWritten: 707, EndsOwed: 708, TransactionTime: counts(703, 704), Work: map[string]histogram.Snapshot{"spill": counts(705, 706)},
 		Rebalances: 801, Takeovers: 802, Retried: 803, ReadAgain: 804, ClockSteps: 805,
 		ClockSkew: 806 * time.Second, BrokerClocks: []processor.BrokerClock{{Broker: 7, Skew: 807 * time.Second}},
 		NearBytes: 808, StoreBytes: 809, PeersHeard: 810, PeersTakenOut: 811, StoreTrouble: "why", ClockTrouble: "why", ClockUnknown: "why",
@@ -110,6 +110,8 @@ topic_untrimmed{topic="t"} 1
 target_in_trouble{target="o"} 1
 target_records_delivered_total{target="o"} 501
 transaction_duration_seconds count 703 sum 704
+transaction_ends_owed 708
+transaction_ends_written_total 707
 transactions_total{outcome="committed"} 701
 unstable_offsets{partition="1",topic="t"} 220
 watermark_timestamp_seconds{partition="1",topic="t"} 203

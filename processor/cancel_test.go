@@ -133,6 +133,7 @@ func TestTurnForwards(t *testing.T) {
 	if _, err := tn.Renderer.Part(t.Context(), tn.Parts[0], testNow); !errors.Is(err, turn.ErrAsking) {
 		t.Fatalf("what is known is old, and the cancel is rendered: %v", err)
 	}
+	equal(t, "it is looked up now", l.targets.Of([]byte(testTopic)).Hurry.Load(), true)
 	asked(time.Now())
 	tn.Run(t.Context())
 	equal(t, "outcome", tn.Outcome, turn.Done)

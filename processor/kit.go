@@ -29,7 +29,7 @@ type shared struct {
 	seed     uint64 // of what producers must not foresee
 	clock    *clock.Clock
 	targets  *targets.Table
-	markers  *producer.Markers // nil until Run, and in at_least_once
+	markers  *producer.Markers // nil in at_least_once
 	hearing  *kafka.Hearing    // nil until Run
 	counters *counters
 	store    *local.Store

@@ -60,7 +60,10 @@ func New(cfg Config) (*Processor, error) {
 	p.cfg.BatchRecords = min(p.cfg.BatchRecords, int(max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes)/1024, 500)))
 	p.cfg.BatchBytes = min(p.cfg.BatchBytes, max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes), 1<<20))
 	p.clock = clock.New(cfg.Now, cfg.MaxClockSkew, cfg.Logger)
-	p.targets = targets.New(cfg.UnknownTargetAfter, cfg.ForbiddenTargetAfter, func(topic string, leaders map[int32]kafka.Leader) { p.markers.See(topic, leaders) }, cfg.Logger)
+	if cfg.Guarantee == ExactlyOnce {
+		p.markers = producer.NewMarkers(cfg.Client, cfg.Group, cfg.Logger)
+	}
+	p.targets = targets.New(cfg.UnknownTargetAfter, cfg.ForbiddenTargetAfter, p.markers.See, cfg.Logger)
 	p.entrance = group.NewEntrance(cfg.Group, names, p.waits, cfg.Logger)
 	p.store = local.New(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.cfg.storeBudget(), Logger: p.cfg.Logger}, cfg.Identity, &p.assigned)
 	p.members = local.NewMembers(p.store, cfg.Group)
@@ -112,8 +115,8 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 		p.store.Close()
 		return err
 	}
-	if p.cfg.Guarantee == ExactlyOnce {
-		p.markers = producer.NewMarkers(p.cfg.Client, p.cfg.Group, p.cfg.Logger)
+	if p.markers != nil {
+		p.markers.Through(p.cfg.Client)
 	}
 	// What is known of targets must not be older than the question: kadm answers from kgo's cache.
 	cl, err := kgo.NewClient(append(kafka.Options(p.cfg.Client), kgo.MetadataMinAge(100*time.Millisecond))...)

@@ -34,6 +34,8 @@ type Stats struct {
 	Audited     map[string]int64 // records for the audit topic, by event
 
 	Transactions    map[string]int64              // turns by outcome: committed, aborted, unknown
+	EndsWritten     int64                         // partitions that the end of a transaction was written to again, since they may have had no leader when it ended (KAFKA-20734)
+	EndsOwed        int64                         // and to how many it is still to be written: readers of those may wait
 	Checkpoints     map[string]int64              // committed outside of transactions, by outcome: written, refused, unknown
 	TransactionTime histogram.Snapshot            // from begin to decision
 	Work            map[string]histogram.Snapshot // for how long a lane was kept by one piece of it, by kind: accept, spill, load, live, turn, tidy, move
@@ -113,6 +115,7 @@ func (p *Processor) Stats() Stats {
 		s.StoreBytes, _ = store.DiskBytes() // 0 while it does not work
 	}
 	s.PeersHeard, s.PeersTakenOut = p.presence.counts()
+	s.EndsWritten, s.EndsOwed = p.markers.Counts()
 	s.Partitions, s.Outside, s.Standbys = p.pictures(), p.outside(), p.standbys.Pictures()
 	for _, name := range slices.Sorted(maps.Keys(p.counters.topics)) {
 		c := p.counters.topics[name]

@@ -104,7 +104,7 @@ func (e *Entrance) Run(ctx context.Context, cl *kgo.Client) {
 func (e *Entrance) lookForHidden(ctx context.Context, cl *kgo.Client) {
 	ctx, cancel := context.WithTimeout(ctx, entrancePatience)
 	defer cancel()
-	resp, err := e.metadata().RequestWith(ctx, cl)
+	resp, err := kafka.MetadataOf(e.topics).RequestWith(ctx, cl)
 	if err != nil {
 		return // others tell
 	}
@@ -145,7 +145,7 @@ func (e *Entrance) examine(ctx context.Context, cl *kgo.Client) error {
 	names, _ := cl.OptValue(kgo.SeedBrokers).([]string)
 	var errs []error
 	for i, b := range cl.SeedBrokers() {
-		resp, err := ask[*kmsg.MetadataResponse](ctx, b, e.metadata())
+		resp, err := ask[*kmsg.MetadataResponse](ctx, b, kafka.MetadataOf(e.topics))
 		if err == nil {
 			missing, none := e.missing(resp), e.askForGroup(ctx, b)
 			if missing == nil {
@@ -159,16 +159,6 @@ func (e *Entrance) examine(ctx context.Context, cl *kgo.Client) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-func (e *Entrance) metadata() *kmsg.MetadataRequest {
-	req := kmsg.NewPtrMetadataRequest()
-	for _, name := range e.topics {
-		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = kmsg.StringPtr(name)
-		req.Topics = append(req.Topics, t)
-	}
-	return req
 }
 
 func (e *Entrance) missing(resp *kmsg.MetadataResponse) error {

@@ -22,8 +22,6 @@ const (
 	groupsAtOnce = 100
 	// groupsNamed is how many groups an error names.
 	groupsNamed = 5
-	// offsetsTopic is where Kafka keeps groups and their offsets: of a partition without a leader, no broker knows the groups.
-	offsetsTopic = "__consumer_offsets"
 )
 
 // HiddenError is that there may be groups, or offsets of theirs, that this user may not see.
@@ -191,17 +189,14 @@ func unspoken(ctx context.Context, cl *kgo.Client, req kmsg.Request, err error) 
 // allCoordinated reports groups of which no broker knows, because there is no leader for what Kafka keeps of them. Where this user may not describe that topic, or
 // a service has none, it says nothing.
 func allCoordinated(ctx context.Context, cl *kgo.Client) error {
-	req, topic := kmsg.NewPtrMetadataRequest(), kmsg.NewMetadataRequestTopic()
-	topic.Topic = kmsg.StringPtr(offsetsTopic)
-	req.Topics, req.AllowAutoTopicCreation = append(req.Topics, topic), false
-	resp, err := req.RequestWith(ctx, cl)
+	resp, err := MetadataOf([]string{OffsetsTopic}).RequestWith(ctx, cl)
 	if err != nil {
 		return err
 	}
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
 			if p.Leader < 0 {
-				return fmt.Errorf("partition %d of %s has no leader: %w", p.Partition, offsetsTopic, kerr.CoordinatorNotAvailable)
+				return fmt.Errorf("partition %d of %s has no leader: %w", p.Partition, OffsetsTopic, kerr.CoordinatorNotAvailable)
 			}
 		}
 	}

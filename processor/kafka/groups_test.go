@@ -20,7 +20,7 @@ import (
 // groupsCluster has three brokers, and the groups g, a and b, which have committed offsets of the topic.
 func groupsCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
-	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(3), kfake.SeedTopics(1, testTopic, offsetsTopic), kfake.EnableSASL(), kfake.Superuser("PLAIN", "root", "root"))...)
+	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(3), kfake.SeedTopics(1, testTopic, OffsetsTopic), kfake.EnableSASL(), kfake.Superuser("PLAIN", "root", "root"))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,13 +198,13 @@ func TestReadersUnanswered(t *testing.T) {
 					}
 					return resp, nil, true
 				case *kmsg.MetadataRequest:
-					if len(req.Topics) != 1 || req.Topics[0].Topic == nil || *req.Topics[0].Topic != offsetsTopic {
+					if len(req.Topics) != 1 || req.Topics[0].Topic == nil || *req.Topics[0].Topic != OffsetsTopic {
 						return nil, nil, false
 					}
 					resp := req.ResponseKind().(*kmsg.MetadataResponse)
 					topic, p := kmsg.NewMetadataResponseTopic(), kmsg.NewMetadataResponseTopicPartition()
 					p.Leader, p.ErrorCode = -1, kerr.LeaderNotAvailable.Code
-					topic.Topic, topic.Partitions = kmsg.StringPtr(offsetsTopic), append(topic.Partitions, p)
+					topic.Topic, topic.Partitions = kmsg.StringPtr(OffsetsTopic), append(topic.Partitions, p)
 					resp.Topics = append(resp.Topics, topic)
 					return resp, nil, true
 				}

@@ -32,7 +32,7 @@ func TopicIDs(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[To
 	for _, tp := range tps {
 		names[tp.Topic] = true
 	}
-	resp, err := cl.RequestCachedMetadata(ctx, metadataOf(slices.Collect(maps.Keys(names))), 0)
+	resp, err := cl.RequestCachedMetadata(ctx, MetadataOf(slices.Collect(maps.Keys(names))), 0)
 	if err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	}
@@ -62,7 +62,8 @@ func TopicIDs(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[To
 	return ids, err
 }
 
-func metadataOf(topics []string) *kmsg.MetadataRequest {
+// MetadataOf asks for topics by their names. Without any it asks for all.
+func MetadataOf(topics []string) *kmsg.MetadataRequest {
 	req := kmsg.NewPtrMetadataRequest()
 	for _, name := range topics {
 		topic := kmsg.NewMetadataRequestTopic()
@@ -75,7 +76,7 @@ func metadataOf(topics []string) *kmsg.MetadataRequest {
 // FindTopics returns the id of each topic, or the zero id where brokers say that the topic does not exist. Topics about which they do not answer
 // are left out.
 func FindTopics(ctx context.Context, cl *kgo.Client, topics []string) (map[string]TopicID, error) {
-	resp, err := metadataOf(topics).RequestWith(ctx, cl)
+	resp, err := MetadataOf(topics).RequestWith(ctx, cl)
 	if err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	}

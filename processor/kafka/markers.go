@@ -16,7 +16,7 @@ import (
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
-// OffsetsTopic is where groups have their offsets.
+// OffsetsTopic is where groups and their offsets are: of a partition without a leader, no broker knows the groups.
 const OffsetsTopic = "__consumer_offsets"
 
 // Ending is what the coordinator of a transactional id says of the end of its last transaction (KIP-664).
@@ -148,15 +148,9 @@ type Leader struct {
 
 // AskLeaders asks for the leaders of topics' partitions, and leaves topics out that brokers say nothing of.
 func AskLeaders(ctx context.Context, cl *kgo.Client, topics []string) (map[string]map[int32]Leader, error) {
-	req := kmsg.NewPtrMetadataRequest()
-	for _, topic := range topics {
-		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = kmsg.StringPtr(topic)
-		req.Topics = append(req.Topics, t)
-	}
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	resp, err := req.RequestWith(ctx, cl)
+	resp, err := MetadataOf(topics).RequestWith(ctx, cl)
 	if err != nil {
 		return nil, fmt.Errorf("ask for leaders: %w", err)
 	}

@@ -212,3 +212,42 @@ func (m *Markers) settleFor(ctx context.Context, cl *kgo.Client, id string) {
 		delete(m.ids, id)
 	}
 }
+
+// Counts are how many ends were written again to partitions that are known to have been without a leader, and how many partitions there are that
+// lack one maybe.
+func (m *Markers) Counts() (written, owed int64) {
+	if m == nil {
+		return 0, 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[kafka.TopicPartition]bool{}
+	for _, e := range m.ids {
+		for tp := range e.owed {
+			all[tp] = true
+		}
+	}
+	return m.written.Load(), int64(len(all))
+}
+
+// tellEvery is how often the log tells that something was written again.
+const tellEvery = time.Minute
+
+// tells counts partitions that the end was written to again, and reports whether the log is to tell of it: not of each id of every lane, and not where a writer was
+// fenced and nothing is known of a partition without a leader.
+func (m *Markers) tells(tps []kafka.TopicPartition) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for _, tp := range tps {
+		if m.lapses[tp] > 0 {
+			n++
+		}
+	}
+	m.written.Add(int64(n))
+	tells := n > 0 && time.Since(m.toldAt) >= tellEvery
+	if tells {
+		m.toldAt = time.Now()
+	}
+	return tells
+}

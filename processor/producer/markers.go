@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -29,6 +30,8 @@ type Markers struct {
 	client []kgo.Opt
 	group  string
 	log    *slog.Logger
+
+	written atomic.Int64 // ends written again
 
 	mu      sync.Mutex
 	leaders map[kafka.TopicPartition]kafka.Leader // as they were last seen
@@ -83,6 +86,9 @@ var everywhere = kafka.TopicPartition{Topic: kafka.OffsetsTopic, Partition: -1}
 func NewMarkers(client []kgo.Opt, group string, log *slog.Logger) *Markers {
 	return &Markers{client: client, group: group, log: log, leaders: map[kafka.TopicPartition]kafka.Leader{}, lapses: map[kafka.TopicPartition]uint64{}, ids: map[string]*account{}}
 }
+
+// Through gives the options that clients have from now on. Nothing is written yet.
+func (m *Markers) Through(client []kgo.Opt) { m.client = client }
 
 // See takes in what metadata says of the leaders of a topic's partitions. It is told before anybody writes to one for what that says.
 func (m *Markers) See(topic string, leaders map[int32]kafka.Leader) {
@@ -345,20 +351,6 @@ func topicsOf(tps []kafka.TopicPartition) (topics []string) {
 		topics = append(topics, tp.Topic)
 	}
 	return slices.Compact(topics)
-}
-
-// tellEvery is how often the log tells that something was written again.
-const tellEvery = time.Minute
-
-// tells reports whether the log is to tell of it: not of each id of every lane, and not where a writer was fenced and nothing is known of a partition without a leader.
-func (m *Markers) tells(tps []kafka.TopicPartition) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	tells := time.Since(m.toldAt) >= tellEvery && slices.ContainsFunc(tps, func(tp kafka.TopicPartition) bool { return m.lapses[tp] > 0 })
-	if tells {
-		m.toldAt = time.Now()
-	}
-	return tells
 }
 
 // Look sees who leads the partitions of topics now.

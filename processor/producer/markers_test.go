@@ -214,11 +214,20 @@ func TestMarkersAreWritten(t *testing.T) {
 	m.of("id").inherit([]kafka.TopicPartition{{Topic: "orders", Partition: 2}}, true)
 	m.See("orders", map[int32]kafka.Leader{2: {There: true}})
 	m.of("id").last[kafka.TopicPartition{Topic: "orders", Partition: 2}] = ended{how: unknown} // nothing is written there
+	m.See("orders", map[int32]kafka.Leader{1: {Epoch: 2, There: true}})                        // it alone is known to have had none
+	count := func(what string, written, owed int64) {
+		t.Helper()
+		got, left := m.Counts()
+		equal(t, what+" written", got, written)
+		equal(t, what+" owed", left, owed)
+	}
+	count("before", 0, 4)
 	if err := m.Settle(t.Context(), mc.cl, "id", kafka.ProducerID{ID: 7, Epoch: 2}); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "asked", strings.Join(mc.asked, "; "), "v3 id 7/2 adds orders/0; adds offsets of group; v4 commits false; v3 id 7/2 adds orders/1; v4 commits true")
 	equal(t, "owes", m.Owes("id"), false)
+	count("after", 1, 0)
 }
 
 // A transaction of markers whose end was not answered is ended before anybody asks for the id, which would abort it.

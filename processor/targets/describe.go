@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // kadm makes one error of an answer in which a single topic is forbidden to us. Targets are asked for
@@ -17,13 +19,8 @@ import (
 
 // describeTopics asks for the partitions of topics, and what we may do with them (KIP-430).
 func describeTopics(ctx context.Context, cl *kgo.Client, names []string) (map[string]kadm.TopicDetail, error) {
-	req := kmsg.NewPtrMetadataRequest()
+	req := kafka.MetadataOf(names)
 	req.IncludeTopicAuthorizedOperations = true
-	for _, name := range names {
-		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = kmsg.StringPtr(name)
-		req.Topics = append(req.Topics, t)
-	}
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
 		return nil, fmt.Errorf("describe topics: %w", err)

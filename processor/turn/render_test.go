@@ -8,6 +8,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -28,4 +29,13 @@ func TestAnotherForm(t *testing.T) {
 		equal(t, "when it is refused otherwise", o.another(kerr.InvalidRecord), false)
 	}
 	equal(t, "when it was made smaller", (&Output{Kind: OutForward, Item: &pending.Item{Stays: true}}).another(kerr.MessageTooLarge), false)
+}
+
+// A replay that does not read a record finds in its resolve record what a copy of it comes to, and by what that was taken away.
+func TestStaleCopyNamesWhatHasTakenIt(t *testing.T) {
+	it := pending.Item{Offset: 9, Key: state.Key{Due: testNow, Seq: 3}}
+	for by, want := range map[int64]int64{0: -1, 7: 7} {
+		it.By = by
+		equal(t, "the resolve record", string(stale(topics.Mark{}, &it)[0].Value), string(topics.ResolveBy(topics.Mark{}, 9, testNow, 3, want)[0].Value))
+	}
 }
