@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/integration/brokers"
@@ -271,4 +272,50 @@ func aloneAndKilled(t *testing.T, c *brokers.Cluster) {
 		t.Error("no end was written again, and that is what this is about")
 	}
 	s.judge()
+}
+
+// The end of a transaction is written again, and asked for, with the rights that a replica has. What it may not write to is named, and the rest is written.
+func endsWithRights(t *testing.T, c *brokers.Cluster) {
+	s := newTenant(t, c, setting{targets: 2, seed: newSeed(t)})
+	user := "User:" + brokers.User
+	s.allowReplica(user, s.name)
+	s.allow(kadm.NewACLs().Topics(s.targets[1]).ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpDescribe).Allow(user).AllowHosts())
+	as := c.Opts(brokers.SASL)
+	cl, err := kgo.NewClient(as...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	id := producer.IDsOf(producer.Writer(s.name, "one", 0))[0]
+	in, err := kafka.AskForEpoch(t.Context(), cl, id, time.Minute, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := kafka.TopicPartition{Topic: s.targets[0]}
+	forbidden := kafka.TopicPartition{Topic: s.targets[1]}
+	for _, commit := range []bool{true, false} {
+		refused, err := kafka.WriteMarkers(t.Context(), as, s.name, id, in, commit, []kafka.TopicPartition{{Topic: kafka.OffsetsTopic}, allowed, forbidden})
+		if err != nil || len(refused) != 1 || !errors.Is(refused[forbidden], kerr.TopicAuthorizationFailed) {
+			t.Errorf("commit %v: refused %v, %v", commit, refused, err)
+		}
+		eventually(t, func() string {
+			told, err := kafka.AskEndings(t.Context(), cl, time.Second, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e := told[id]; !e.Ended || e.Commit != commit {
+				return fmt.Sprintf("for its end: %+v", e)
+			}
+			return ""
+		})
+	}
+	ends, err := s.admin.ListEndOffsets(t.Context(), s.targets...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for topic, want := range map[string]int64{allowed.Topic: 2, forbidden.Topic: 0} { // markers
+		if end, _ := ends.Lookup(topic, 0); end.Offset != want {
+			t.Errorf("%s ends at %d, want %d", topic, end.Offset, want)
+		}
+	}
 }

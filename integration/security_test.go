@@ -49,6 +49,7 @@ routes:
 	t.Run("forbidden target", func(t *testing.T) { forbiddenTarget(t, c) })
 	t.Run("look without rights", func(t *testing.T) { lookWithoutRights(t, c) })
 	t.Run("trim beside another user", func(t *testing.T) { trimBesideAnother(t, c) })
+	t.Run("ends of transactions with the rights of a replica", func(t *testing.T) { endsWithRights(t, c) })
 	t.Run("mTLS", func(t *testing.T) {
 		s := newTenant(t, c, setting{seed: newSeed(t), route: func(r *topics.Route) {
 			r.Delay, r.Allow, r.Target = 2*time.Second, nil, r.Topic+".target-0"

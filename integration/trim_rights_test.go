@@ -21,23 +21,16 @@ import (
 func trimBesideAnother(t *testing.T, c *brokers.Cluster) {
 	s := newTenant(t, c, setting{seed: newSeed(t), deadConfig: map[string]string{"max.message.bytes": "1114124"}}) // as topics create makes it
 	user, another, other := "User:"+brokers.User, "User:CN=client", s.name+"-other"
-	literal, prefixed := kadm.ACLPatternLiteral, kadm.ACLPatternPrefixed
+	literal := kadm.ACLPatternLiteral
 	for _, principal := range []string{user, another} {
 		group := s.name
 		if principal == another {
 			group = other
 		}
-		for _, acl := range []*kadm.ACLBuilder{
-			kadm.NewACLs().Topics(s.route.Topic).ResourcePatternType(literal).Operations(kadm.OpRead, kadm.OpWrite, kadm.OpDescribe, kadm.OpDescribeConfigs, kadm.OpDelete),
-			kadm.NewACLs().Topics(s.route.DeadLetter, s.targets[0]).ResourcePatternType(literal).Operations(kadm.OpWrite, kadm.OpDescribe, kadm.OpDescribeConfigs),
-			kadm.NewACLs().Groups(group).ResourcePatternType(literal).Operations(kadm.OpRead),
-			kadm.NewACLs().TransactionalIDs(group+"-").ResourcePatternType(prefixed).Operations(kadm.OpWrite, kadm.OpDescribe),
-		} {
-			s.allow(acl.Allow(principal).AllowHosts())
-		}
+		s.allowReplica(principal, group)
 	}
 	// Everything is allowed to everyone that no ACL names: the cluster has one, too.
-	s.allow(kadm.NewACLs().Clusters().ResourcePatternType(literal).Operations(kadm.OpDescribe).Allow(another).AllowHosts())
+	s.allow(kadm.NewACLs().Clusters().ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpDescribe).Allow(another).AllowHosts())
 
 	var waits kadm.Offsets // as a replica does that has stopped with everything pending
 	waits.AddOffset(s.route.Topic, 0, 0, -1)
@@ -123,5 +116,19 @@ func (s *tenant) allow(acl *kadm.ACLBuilder) {
 		if c.Err != nil {
 			s.t.Fatal(c.Err)
 		}
+	}
+}
+
+// allowReplica gives a user what the README names for a replica of a group.
+func (s *tenant) allowReplica(principal, group string) {
+	s.t.Helper()
+	literal, prefixed := kadm.ACLPatternLiteral, kadm.ACLPatternPrefixed
+	for _, acl := range []*kadm.ACLBuilder{
+		kadm.NewACLs().Topics(s.route.Topic).ResourcePatternType(literal).Operations(kadm.OpRead, kadm.OpWrite, kadm.OpDescribe, kadm.OpDescribeConfigs, kadm.OpDelete),
+		kadm.NewACLs().Topics(s.route.DeadLetter, s.targets[0]).ResourcePatternType(literal).Operations(kadm.OpWrite, kadm.OpDescribe, kadm.OpDescribeConfigs),
+		kadm.NewACLs().Groups(group).ResourcePatternType(literal).Operations(kadm.OpRead),
+		kadm.NewACLs().TransactionalIDs(group+"-").ResourcePatternType(prefixed).Operations(kadm.OpWrite, kadm.OpDescribe),
+	} {
+		s.allow(acl.Allow(principal).AllowHosts())
 	}
 }
