@@ -99,7 +99,7 @@ type markerCluster struct {
 	mu     sync.Mutex
 	states map[string][]string
 	asked  []string
-	deaf   bool        // it does not answer requests for an end
+	vain   func()      // not nil: it does not answer requests for an end, and calls this
 	refuse *kerr.Error // its answer to the next one, and that it is busy, to all
 }
 
@@ -177,7 +177,8 @@ func newMarkerCluster(t *testing.T) *markerCluster {
 	note(kmsg.EndTxn, func(req kmsg.Request) (string, kmsg.Response) {
 		r := req.(*kmsg.EndTxnRequest)
 		said, resp := fmt.Sprintf("v%d commits %v", r.Version, r.Commit), req.ResponseKind().(*kmsg.EndTxnResponse)
-		if mc.deaf {
+		if mc.vain != nil {
+			mc.vain()
 			return said + " in vain", nil
 		}
 		if mc.refuse != nil {
@@ -250,13 +251,12 @@ func TestMarkersAreFinished(t *testing.T) {
 		m := NewMarkers([]kgo.Opt{kgo.SeedBrokers(mc.ListenAddrs()...)}, "group", slog.New(slog.DiscardHandler))
 		m.See("orders", map[int32]kafka.Leader{1: {Epoch: 0, There: true}})
 		m.of("id").inherit([]kafka.TopicPartition{{Topic: "orders", Partition: 1}}, true)
-		mc.set(true, nil)
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		mc.set(cancel, nil)
 		if err := m.claim(ctx, mc.cl, "id", time.Minute, 0); err == nil {
 			t.Error("it is claimed without an answer")
 		}
-		cancel()
-		mc.set(false, test.refuse)
+		mc.set(nil, test.refuse)
 		err := m.claim(t.Context(), mc.cl, "id", time.Minute, 0)
 		equal(t, test.name, strings.Join(slices.Compact(mc.asked), "; "), test.want)
 		equal(t, test.name+": error", errors.Is(err, test.err), true)
@@ -264,10 +264,10 @@ func TestMarkersAreFinished(t *testing.T) {
 	}
 }
 
-func (mc *markerCluster) set(deaf bool, refuse *kerr.Error) {
+func (mc *markerCluster) set(vain func(), refuse *kerr.Error) {
 	mc.mu.Lock()
 	defer mc.mu.Unlock()
-	mc.deaf, mc.refuse, mc.asked = deaf, refuse, nil
+	mc.vain, mc.refuse, mc.asked = vain, refuse, nil
 }
 
 // A process that is started again with the ids of one that has ended in the midst of a transaction looks who leads its partitions before it goes on.
