@@ -53,22 +53,26 @@ check: ## gofmt, go vet, staticcheck
 	$(GO) run $(STATICCHECK) ./...
 
 # Without the race detector, several times as fast: the package of which a test holds that it has no goroutine; the one that measures, which takes less
-# than half of the time so; and of others what plays very many cases on one goroutine: what a store counts, looks at partitions, and whether checker and
+# than half of the time so; the command, which waits for most of the time so, and takes six minutes otherwise (go test -race ./cmd/duewheel is for those who change
+# its goroutines); and of others what plays very many cases on one goroutine: what a store counts, looks at partitions, and whether checker and
 # processor agree. So does what checks the types of each mutant. It plays with small heaps, which would be collected all the time. The build tag has what
 # is released overwritten, as the race detector does. Nothing is vetted again: make check does that.
 ALONE          = AsAnOwnerSees|^TestCountsAfterCrashes|^TestAgrees$$|^TestMutantsBuild
 ALONE_PACKAGES = ./processor/ahead ./state ./bench/check ./integration/mutate
 PURE_PACKAGE   = ./processor/pending
 BENCHMARKS     = ./bench
-raced          = $$($(GO) list ./... | grep -vxF "$$($(GO) list $(PURE_PACKAGE) $(BENCHMARKS))")
+COMMAND        = ./cmd/duewheel
+raced          = $$($(GO) list ./... | grep -vxF "$$($(GO) list $(PURE_PACKAGE) $(BENCHMARKS) $(COMMAND))")
 
 # The tests of some packages wait for most of the time, so more packages than there are CPUs are tested at once.
 unit: ## tests that need no broker, with the race detector
 	$(GO) test -race -short -vet=off -p 4 -timeout 20m -skip '$(ALONE)' $(raced)
 	GOGC=300 $(GO) test -short -vet=off -tags synctests $(PURE_PACKAGE) & pure=$$!; \
+		$(GO) test -short -vet=off $(COMMAND) & command=$$!; \
 		GOGC=300 $(GO) test -short -vet=off -run '$(ALONE)' $(ALONE_PACKAGES); alone=$$?; \
 		GOGC=300 $(GO) test -short -vet=off $(BENCHMARKS); benchmarks=$$?; \
-		wait $$pure && [ $$alone = 0 ] && [ $$benchmarks = 0 ]
+		wait $$command; command=$$?; \
+		wait $$pure && [ $$command = 0 ] && [ $$alone = 0 ] && [ $$benchmarks = 0 ]
 
 # The build tag keeps the client's own locks from holding up a bubble's clock. A simulation keeps one CPU busy, so two halves of the scenarios run
 # side by side. All is built once, before that. Of scenarios that are played with each error that brokers may answer, or with each point at which a log is
