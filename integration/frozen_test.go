@@ -28,13 +28,7 @@ const (
 // with a frozen broker ends in its time.
 func coordinatorFrozen(t *testing.T, c *brokers.Cluster) {
 	s := newTenant(t, c, setting{targets: 2, seed: newSeed(t)})
-	var ps []*running
-	for i := range 2 {
-		ps = append(ps, s.start(s.replica(func(c *replicaConfig) { c.Lanes, c.StateDir = 1, c.StateDir+fmt.Sprint(i) })))
-	}
-	for _, p := range ps {
-		s.awaitLive(p, 2)
-	}
+	ps := s.startTwo()
 	stop := s.keepLoading(load.Config{Rate: 300})
 	s.awaitDelivered(300)
 	stop() // an open transaction of its producers would hide from the processors what others write

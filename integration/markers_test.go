@@ -44,7 +44,7 @@ func endsWithoutALeader(t *testing.T, c *brokers.Cluster) {
 					w.node.Start(context.Background())
 				}
 			}()
-			w.awaitLeader(false)
+			w.awaitLeader(w.topic, false)
 			other := producer.NewMarkers(w.opts, w.group, slog.New(slog.DiscardHandler))
 			switch {
 			case test.fenced:
@@ -60,7 +60,7 @@ func endsWithoutALeader(t *testing.T, c *brokers.Cluster) {
 				t.Fatal(err)
 			}
 			started = true
-			w.awaitLeader(true)
+			w.awaitLeader(w.topic, true)
 			if test.fenced {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -180,12 +180,12 @@ func (w *markerWorld) abort(tx *producer.Transaction) {
 	})
 }
 
-// awaitLeader waits until the topic has a leader, or none.
-func (w *markerWorld) awaitLeader(there bool) {
-	w.t.Helper()
-	eventually(w.t, func() string {
-		leaders, err := kafka.AskLeaders(w.t.Context(), w.client, []string{w.topic})
-		if err != nil || leaders[w.topic][0].There != there {
+// awaitLeader waits until a topic has a leader in its first partition, or none.
+func (s *tenant) awaitLeader(topic string, there bool) {
+	s.t.Helper()
+	eventually(s.t, func() string {
+		leaders, err := kafka.AskLeaders(s.t.Context(), s.client, []string{topic})
+		if is, told := leaders[topic][0]; err != nil || !told || is.There != there {
 			return "for a leader or none"
 		}
 		return ""
@@ -238,26 +238,14 @@ func (w *markerWorld) read() []string {
 func aloneAndKilled(t *testing.T, c *brokers.Cluster) {
 	const target = 1
 	s := newTenant(t, c, setting{targets: 2, seed: newSeed(t), nodes: map[int][]int32{target: {3, 3, 3}}})
-	var ps []*running
-	for i := range 2 {
-		ps = append(ps, s.start(s.replica(func(c *replicaConfig) { c.Lanes, c.StateDir = 1, c.StateDir+fmt.Sprint(i) })))
-	}
-	for _, p := range ps {
-		s.awaitLive(p, 2)
-	}
+	ps := s.startTwo()
 	stop := s.keepLoading(load.Config{Rate: 500})
 	for range 2 {
 		s.awaitDelivered(500)
 		if err := c.Node(3).Kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func() string {
-			leaders, err := kafka.AskLeaders(t.Context(), s.client, []string{s.targets[target]})
-			if err != nil || leaders[s.targets[target]][0].There {
-				return "for a target without a leader"
-			}
-			return ""
-		})
+		s.awaitLeader(s.targets[target], false)
 		if err := c.Node(3).Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}

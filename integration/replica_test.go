@@ -124,6 +124,18 @@ func (s *tenant) start(c replicaConfig) *running {
 	return r
 }
 
+// startTwo starts two replicas with a lane and a state directory each, and waits until each has two partitions, all live.
+func (s *tenant) startTwo() (ps []*running) {
+	s.t.Helper()
+	for i := range 2 {
+		ps = append(ps, s.start(s.replica(func(c *replicaConfig) { c.Lanes, c.StateDir = 1, c.StateDir+fmt.Sprint(i) })))
+	}
+	for _, p := range ps {
+		s.awaitLive(p, 2)
+	}
+	return ps
+}
+
 // awaitLive waits until this many partitions are live in a processor, over all its lanes.
 func (s *tenant) awaitLive(r *running, partitions int) {
 	s.t.Helper()
