@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"reflect"
 	"slices"
 	"sync"
@@ -141,9 +142,20 @@ const (
 // A member that its group has thrown out loses its partitions, and gets them back as a new member in the same stay: that is no member that
 // was given up, which would have to leave.
 func TestThrownOutMemberComesBack(t *testing.T) {
-	s := join(t, nil)
+	connect := make(chan struct{})
+	s := join(t, func(c *Config) {
+		c.Client = append(c.Client, kgo.Dialer(func(ctx context.Context, network, host string) (net.Conn, error) {
+			select {
+			case <-connect:
+				return new(net.Dialer).DialContext(ctx, network, host)
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}))
+	})
 	s.valid(false)
 	s.in(false)
+	close(connect)
 	h := s.next()
 	s.is(h, assigned)
 	s.valid(true)
