@@ -56,17 +56,22 @@ func (b batch) times(share float64) batch {
 }
 
 // brisk is which share of a batch a turn takes that others join: they wait for the turn in flight and for their own, so both should be short. What
-// a turn costs beside its records is some ms, so very short ones would take too much from what is due at one instant.
+// a turn costs beside its records is some ms, and some trips to the brokers, so very short ones would take too much from what is due at one instant.
 type brisk float64
 
 const (
 	briskTurn  = 20 * time.Millisecond
-	briskLeast = 0.75
+	briskLeast = 0.3
+	// turnTrips are the trips of a turn, whatever is in it: to commit offsets in it, to send its records, to end it.
+	turnTrips = 3
 )
 
-// after is the share after a turn that could not hold all that was due.
-func (b brisk) after(carried batch, took time.Duration, of batch) brisk {
+// briskly is how long such a turn is to take where one trip takes so long: at least twice what it takes without a record.
+func briskly(trip time.Duration) time.Duration { return max(briskTurn, 2*turnTrips*trip) }
+
+// after is the share after a turn that could not hold all that was due, where it is to take so long.
+func (b brisk) after(carried batch, took, within time.Duration, of batch) brisk {
 	share := max(float64(carried.records)/float64(of.records), float64(carried.bytes)/float64(of.bytes))
-	wanted := min(max(share*float64(briskTurn)/float64(took), briskLeast), 1)
+	wanted := min(max(share*float64(within)/float64(took), briskLeast), 1)
 	return b + brisk(wanted-float64(b))/4
 }

@@ -172,7 +172,7 @@ func TestUndecidedHoldsUpNone(t *testing.T) {
 	}
 }
 
-// Turns that others join are shortened, to three quarters at most, and those that are short grow.
+// Turns that others join are shortened, to three tenths at most, and those that are short grow. Where a trip to the brokers takes long, shorter ones would gain nothing.
 func TestTurnsAreBriskWhileOthersJoin(t *testing.T) {
 	of := batch{20_000, 16 << 20}
 	for _, c := range []struct {
@@ -180,17 +180,20 @@ func TestTurnsAreBriskWhileOthersJoin(t *testing.T) {
 		is      brisk
 		carried batch
 		took    time.Duration
+		trip    time.Duration
 		want    brisk
 	}{
-		{"in time", 1, batch{20_000, 2 << 20}, 20 * time.Millisecond, 1},
-		{"a quarter too long", 0.8, batch{20_000, 2 << 20}, 25 * time.Millisecond, 0.8},
-		{"smoothed", 1, batch{20_000, 2 << 20}, 25 * time.Millisecond, 0.95},
-		{"three quarters at least", 0.75, batch{20_000, 2 << 20}, time.Second, 0.75},
-		{"by its bytes", 1, batch{10, 16 << 20}, 25 * time.Millisecond, 0.95},
-		{"quick", 0.75, batch{15_000, 2 << 20}, 15 * time.Millisecond, 0.8125},
-		{"never more than all", 1, batch{20_000, 2 << 20}, time.Millisecond, 1},
+		{"in time", 1, batch{20_000, 2 << 20}, 20 * time.Millisecond, 0, 1},
+		{"a quarter too long", 0.8, batch{20_000, 2 << 20}, 25 * time.Millisecond, 3 * time.Millisecond, 0.8},
+		{"smoothed", 1, batch{20_000, 2 << 20}, 25 * time.Millisecond, 0, 0.95},
+		{"three tenths at least", 0.3, batch{6_000, 2 << 20}, time.Second, 0, 0.3},
+		{"far away", 1, batch{20_000, 2 << 20}, 600 * time.Millisecond, 100 * time.Millisecond, 1},
+		{"too long even so", 1, batch{20_000, 2 << 20}, 750 * time.Millisecond, 100 * time.Millisecond, 0.95},
+		{"by its bytes", 1, batch{10, 16 << 20}, 25 * time.Millisecond, 0, 0.95},
+		{"quick", 0.75, batch{15_000, 2 << 20}, 15 * time.Millisecond, 0, 0.8125},
+		{"never more than all", 1, batch{20_000, 2 << 20}, time.Millisecond, 0, 1},
 	} {
-		if got := c.is.after(c.carried, c.took, of); got < c.want-1e-9 || got > c.want+1e-9 {
+		if got := c.is.after(c.carried, c.took, briskly(c.trip), of); got < c.want-1e-9 || got > c.want+1e-9 {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
