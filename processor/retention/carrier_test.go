@@ -184,18 +184,22 @@ func TestCarryFailsForLength(t *testing.T) {
 				x.Answer <- a
 			}
 		}()
-		hand := func(a Copied) {
+		hand := func(as ...Copied) {
 			time.Sleep(2 * carryRest)
 			equal(t, "something is due", c.due(p) == g, true)
-			go func() { answers <- a }()
-			c.handAll(t.Context(), g, []*kgo.Record{{Offset: 10}}, 11, c.lengthens(g, p), time.Now())
+			go func() {
+				for _, a := range as {
+					answers <- a
+				}
+			}()
+			c.handAll(t.Context(), g, []*kgo.Record{{Offset: 10}, {Offset: 12}}, 13, c.lengthens(g, p), time.Now())
 		}
 		for range 2 * carryAhead {
 			hand(Copied{Err: errors.New("a rebalance")})
 		}
-		hand(Copied{Read: 1, Copies: 1})
+		hand(Copied{Read: 1, Copies: 1}, Copied{Read: 1, Copies: 1}) // in two turns
 		equals(t, "carried ahead of L", g.ahead, []int64{10})
-		equal(t, "next", g.next, 11)
+		equal(t, "next", g.next, 13)
 		close(answers)
 	})
 }
@@ -294,6 +298,7 @@ func TestCarryAnswers(t *testing.T) {
 		equal(t, "next", g.next, 0)
 		c.failed(g, Copied{Err: errors.New("no"), Refused: &refused})
 		equal(t, "next after one that is refused by itself", g.next, 18)
+		equal(t, "failures after that, which was only to be found", g.failed, 0)
 		if !strings.Contains(g.reason(p, false, ""), "refuse a copy of the record at offset 17: no") {
 			t.Error(g.reason(p, false, ""))
 		}
