@@ -10,6 +10,7 @@ import (
 	"github.com/duewheel/duewheel/processor/assignor"
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/restore"
 	"github.com/duewheel/duewheel/processor/retention"
@@ -68,6 +69,7 @@ func newLane(s *shared, n int) *lane {
 	}
 	l.stint.took = &s.counters.work
 	l.memory.budget, l.memory.widest, l.memory.window = s.cfg.nearBudget()/int64(s.cfg.Lanes), l.windowMax, l.windowMax
+	l.memory.step = pending.LoadRecords
 	l.catchUps = catchUps{log: l.log}
 	l.producers = producers{kit: &l.kit, standing: &l.standing, renewed: make(chan error, 1)}
 	l.selection = newSelection(&l.kit)

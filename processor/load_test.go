@@ -46,8 +46,34 @@ func TestLoadIsShared(t *testing.T) {
 	}
 	equal(t, "records that one step loads", load(), pending.LoadRecords)
 	equal(t, "pause", l.memory.pause(), leastPause)
-	equal(t, "records that two steps load", load(), 2*each)
+	l.memory.step = fewestLoaded - 100
+	load()
+	equal(t, "how long a step takes counts", l.memory.step > fewestLoaded-100, true)
+	l.memory.step = pending.LoadRecords
+	equal(t, "records that three steps load", load(), 2*each)
 	equal(t, "pause where nothing is left", l.memory.pause() > time.Minute, true)
+}
+
+// Steps are as long as others may wait for them, whatever the store takes for a record.
+func TestLoadStepsTakeNotLong(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		step, loaded int
+		took         time.Duration
+		want         int
+	}{
+		{"too long", 20_000, 20_000, 20 * time.Millisecond, 15_000},
+		{"long enough", 10_000, 10_000, 10 * time.Millisecond, 10_000},
+		{"quick", 10_000, 8_000, 4 * time.Millisecond, 15_000},
+		{"never more", 20_000, 20_000, time.Millisecond, 20_000},
+		{"never fewer", 2_500, 2_500, time.Second, 2_500},
+		{"in no time that a clock shows", 10_000, 10_000, 0, 15_000},
+		{"hardly any, and long", 20_000, 9_999, time.Second, 20_000},
+	} {
+		m := memory{step: c.step}
+		m.timed(c.loaded, c.took)
+		equal(t, c.name, m.step, c.want)
+	}
 }
 
 // Where memory gets short what is due last goes to the store, some of it at a time, and reading goes on meanwhile.

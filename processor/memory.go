@@ -14,6 +14,7 @@ type memory struct {
 	widest    int64 // the near window where there is room, in ms
 	window    int64 // ms ahead of the clock that is kept in memory
 	used      int64
+	step      int          // records that one step loads at most, of all partitions
 	spilling  bool         // what is above the near window goes to the store, some in each step
 	narrows   bool         // and the window gets shorter, since reading waits
 	lacks     bool         // something is to be loaded from the store, and there is room
@@ -25,8 +26,23 @@ func (m *memory) room(partitions int) pending.Room {
 	return pending.Room{Window: m.window, Most: m.widest, Budget: m.budget, Used: m.used, Share: m.budget / int64(max(partitions, 1))}
 }
 
-// leastStep is how many records each partition may load in a step at least, however many of them lack some: finding the first costs as much.
-const leastStep = 100
+const (
+	// loadTime is how long a step may take: reading and turns wait for it.
+	loadTime = 10 * time.Millisecond
+	// fewestLoaded is how many records one step may load at least: finding the first ones costs as much.
+	fewestLoaded = pending.LoadRecords / 8
+	// leastStep is how many of them each partition may at least, however many of them lack some.
+	leastStep = 100
+)
+
+// timed takes in how long a step took that has loaded some records. One that has loaded few, because there was no more, tells nothing.
+func (m *memory) timed(loaded int, took time.Duration) {
+	if loaded < m.step/2 {
+		return
+	}
+	wanted := float64(loaded) * float64(loadTime) / float64(max(took, 1))
+	m.step = (m.step + int(min(max(wanted, fewestLoaded), pending.LoadRecords))) / 2
+}
 
 // load brings what is due soon from the store into memory: one step, shared by the partitions that lack something, so that neither reading nor
 // turns wait for long. It returns the partition whose store failed.
@@ -38,15 +54,16 @@ func (m *memory) load(ps []*partition, now int64) (failed *partition, err error)
 			lacking++
 		}
 	}
-	room.Step = max(pending.LoadRecords/max(lacking, 1), leastStep)
+	room.Step = max(m.step/max(lacking, 1), leastStep)
 	m.lacks = false
+	began, loaded := time.Now(), 0
 	for _, p := range ps {
 		if !p.live() {
 			continue
 		}
-		lacks, had := room.Lacks(p.Partition, now), int64(0)
+		lacks, had, far := room.Lacks(p.Partition, now), int64(0), 0
 		if lacks {
-			had = p.Memory()
+			had, far = p.Memory(), p.Far()
 		}
 		if err := p.Load(now, room); err != nil {
 			return p, err
@@ -54,9 +71,11 @@ func (m *memory) load(ps []*partition, now int64) (failed *partition, err error)
 		if lacks {
 			m.used += p.Memory() - had
 			room.Used = m.used
+			loaded += far - p.Far()
 			m.lacks = m.lacks || room.Lacks(p.Partition, now)
 		}
 	}
+	m.timed(loaded, time.Since(began))
 	return nil, nil
 }
 
