@@ -116,6 +116,9 @@ func TestFaults(t *testing.T) {
 			q := h.request(6, "delay-target-topic=orders")
 			h.arrivals = append(h.arrivals, h.delivered(q, 6))
 		}, map[string]int64{"delivered in vain": 1}, "should be dead-lettered, for what its headers say"},
+		{"one with a timestamp that is older than max_delay is delivered", func(h *hour) {
+			h.arrivals = append(h.arrivals, h.delivered(h.ask(-367*24*60, 8), 8))
+		}, nil, "all is well"},
 		{"a good one is dead-lettered", func(h *hour) { h.arrivals[0] = h.condemned(h.good, "no_due") }, map[string]int64{"altered": 1}, "code no_due"},
 		{"a cancel is delivered", func(h *hour) {
 			h.arrivals = append(h.arrivals, h.delivered(&kgo.Record{Topic: "delays", Offset: 3}, 20))

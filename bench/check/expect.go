@@ -282,7 +282,10 @@ func (rt *route) expectDue(e *Expectation, a asked, r *kgo.Record) {
 		case timestamp < 0: // when it came is not known
 			e.doubt(TooFarAhead)
 		case ahead > limit+doubtful.Milliseconds():
-			e.refuse(TooFarAhead | DueOutOfRange)
+			e.refuse(TooFarAhead)
+			if asked > latest {
+				e.refuse(DueOutOfRange)
+			}
 		case ahead > limit:
 			e.doubt(TooFarAhead)
 		}
