@@ -217,6 +217,7 @@ func TestReferenceOfRefused(t *testing.T) {
 		"AAABm3bavAM=":                               "base64, which Connect makes of bytes: give it text or a number", "5 minutes": "like 5m",
 		"300.000000000": "write whole milliseconds, as toMillis() has them, or toString()", "300.123456789": "write whole milliseconds, as toMillis() has them, or toString()",
 		"4279b76dabc03000": "write an integer, or text", "253402300799999": "due times end in 5138", "253402300799": "due times end in 5138", "6b2b4c45": "write eight bytes", "3330303000": "leave that out", "31356d00": "leave that out",
+		"35006d00": "write it in UTF-8", "fffe35006d00": "write it in UTF-8", "feff0035006d": "write it in UTF-8",
 	}
 	for _, row := range table(t, requestsPage(t), "| like | in | is refused, because |") {
 		header := strings.Trim(row[1], "`")

@@ -310,7 +310,7 @@ var (
 		"Thu Jan 01 00:00:05 UTC 2026", "AAABm3bavAM=", bigEndian(1767225605123), bigEndian(1767225605), bigEndian(1767225605123)[2:], bigEndian(1767225605)[4:], littleEndian(1767225605123), littleEndian(1767225605)}
 	drawnSpans = []string{"5000", "300000.0", "3e5", "-5000", "0", "5m", "1h30m", "1.5s", "2d", "1w", "5 s", "1h 30m", "100µs", "-5m", "PT5M", "P1DT2H", "PT1.5S", "P1M", "P1Y", "p1dt2h", "-PT5M", "P1Y2M3W4DT5H6M7.8S",
 		"0:05:00", "00:05:00.123", "2 days, 0:00:05", "2 days 00:00:05", "-1 day, 23:59:55", "2.00:00:05", "12:30", "5 minutes", "106752d", "P300Y", "9223372036856", "300.000000000", "299999.123456789", "300.123456789", "99999.123456789", "100000.123456789", bigEndian(300_000), bigEndian(300_000)[4:],
-		littleEndian(300_000), "3000\x00", "15m\x00", "12\x00\x00", "\u00a05000", "\v5000"}
+		littleEndian(300_000), "3000\x00", "15m\x00", "12\x00\x00", "5\x00m\x00", "\xff\xfe5\x00m\x00", "\xfe\xff\x005\x00m", "\x003\x000\x00s", "\x005\x00m", "1\x005\x00", "\xff\xfe5\x00", "\u00a05000", "\v5000"}
 	drawnSchemas = []string{"org.apache.kafka.connect.data.Timestamp", "io.debezium.time.MicroTimestamp", "io.debezium.time.NanoTimestamp", "org.apache.kafka.connect.data.Date", "io.debezium.time.Date",
 		"org.apache.kafka.connect.data.Time", "io.debezium.time.MicroTime", "io.debezium.time.NanoDuration", "org.apache.kafka.connect.data.Decimal", "io.debezium.time.ZonedTimestamp", "x"}
 	drawnPayloads = []string{"1767225605", "1767225605123", "1767225605123456", "1767225605123456789", "20454", "300000", "-5", `"EQ=="`, `"AZt22rwD"`, `"2026-01-01T00:00:05Z"`, `"PT5M"`, "null"}

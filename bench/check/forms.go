@@ -158,7 +158,7 @@ func plainMillis(v []byte, _ int64) (millis int64, ok bool) {
 				return 0, false
 			}
 		}
-		return n, isSpan(n) && !endedByC(v)
+		return n, isSpan(n) && !endedByC(v) && !inUTF16(v)
 	}
 	exact, ok := decimal(text(v))
 	if !ok || jacksonDuration.MatchString(text(v)) || new(big.Rat).Abs(exact).Cmp(new(big.Rat).SetInt64(longestMillis)) >= 0 {
@@ -170,7 +170,37 @@ func plainMillis(v []byte, _ int64) (millis int64, ok bool) {
 // endedByC tells text that says a delay and has zeros behind it. Two digits are too few: with zeros they may as well be an hour, or ten days.
 func endedByC(v []byte) bool {
 	letters := bytes.TrimRight(v, "\x00")
-	if len(letters) == len(v) || len(letters) == 0 || !isText(letters) {
+	return len(letters) < len(v) && saysSpan(letters)
+}
+
+// inUTF16 tells text of two bytes a character that says a delay: with a byte order mark, little-endian, or big-endian and of three characters or more.
+func inUTF16(v []byte) bool {
+	s := string(v)
+	for _, order := range []struct {
+		mark  string
+		most  binary.ByteOrder
+		least int
+	}{{"\xff\xfe", binary.LittleEndian, 1}, {"\xfe\xff", binary.BigEndian, 1}, {"", binary.LittleEndian, 2}, {"", binary.BigEndian, 3}} {
+		rest, begins := strings.CutPrefix(s, order.mark)
+		if !begins || len(rest)%2 != 0 || len(rest) < 2*order.least {
+			continue
+		}
+		var letters []byte
+		for i := 0; i < len(rest); i += 2 {
+			if unit := order.most.Uint16([]byte(rest[i:])); unit < 0x80 {
+				letters = append(letters, byte(unit))
+			}
+		}
+		if 2*len(letters) == len(rest) && saysSpan(letters) {
+			return true
+		}
+	}
+	return false
+}
+
+// saysSpan tells what is written of a delay. One or two digits may as well be bytes of an integer.
+func saysSpan(letters []byte) bool {
+	if len(letters) == 0 || !isText(letters) {
 		return false
 	}
 	if _, digits := decimal(string(letters)); digits {
