@@ -133,6 +133,21 @@ func (x *examination) delayTopic(r *Route) {
 	if r.Retry != nil {
 		x.loop(r, f)
 	}
+	if r.Partitioner == PartitionerSource {
+		x.keptNumbers(r, f)
+	}
+}
+
+// keptNumbers: where a record keeps the number of its partition, each target has as many.
+func (x *examination) keptNumbers(r *Route, f facts) {
+	one := Expect{Routes: []*Route{r}}
+	for _, target := range one.targets() {
+		if has := x.facts[target].partitions; has > 0 && has < f.partitions {
+			x.report(Warning, target, fmt.Sprintf("kafka-topics.sh --bootstrap-server %s --alter --topic %s --partitions %d", x.bootstrap(), target, f.partitions),
+				fmt.Sprintf("it has %s, and the delay topic %s %d", Plural(has, "partition"), r.Topic, f.partitions),
+				"partitioner is source_partition: what is requested in a partition that the target does not have is dead-lettered")
+		}
+	}
 }
 
 // loop: what a record needs to go from a consumer that fails to the retry topic and back, again and again.

@@ -153,6 +153,30 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A route that keeps the number of a partition needs targets that have it.
+func TestCheckOfKeptPartitions(t *testing.T) {
+	adm, _ := admin(t, 1)
+	for topic, partitions := range map[string]int32{"d": 3, "dead": 1, "narrow": 1, "two": 2, "wide": 3} {
+		size := map[string]string{"dead": "1065536"}[topic]
+		if size == "" {
+			size = "1000000"
+		}
+		one := "1"
+		never := "-1"
+		if _, err := adm.CreateTopic(t.Context(), partitions, 1, map[string]*string{"max.message.bytes": &size, "min.insync.replicas": &one, "retention.ms": &never}, topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := Route{Topic: "d", DeadLetter: "dead", Target: "narrow", Allow: []string{"two", "wide", "gone", "w*"}}
+	check(t, adm, expect(t, r), "warning gone: it does not exist")
+	r.Partitioner = PartitionerSource
+	for _, p := range check(t, adm, expect(t, r), "warning narrow: it has 1 partition, and the delay topic d 3", "warning two: it has 2 partitions, and the delay topic d 3", "warning gone: it does not exist") {
+		if p.Topic == "two" && p.Mend != "kafka-topics.sh --bootstrap-server $BROKERS --alter --topic two --partitions 3" {
+			t.Errorf("mended by %s", p.Mend)
+		}
+	}
+}
+
 // The fake broker has no such setting, and no topic without a leader.
 func TestCheckOfWhatOnlyRealBrokersHave(t *testing.T) {
 	x := examination{brokers: 1}
