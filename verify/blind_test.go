@@ -150,3 +150,16 @@ func TestBelieved(t *testing.T) {
 		t.Errorf("%v", r.Believed)
 	}
 }
+
+// What a tool, or a consumer of another kind, has committed is no checkpoint: that is said, and not that the group's name is mistyped.
+func TestGroupThatSomethingElseCommittedFor(t *testing.T) {
+	s := newFakeGroup(t)
+	s.ask(0, 200)
+	s.resolve("delays", 0, 1, 0, 0)
+	s.restate("delays", 0, func(string) string { return "" })
+	r := s.pass(s.verifier())
+	s.expect(r, nil, "nothing is wrong with what could be looked at")
+	if len(r.Blind) != 1 || !strings.Contains(r.Blind[0], "is no checkpoint that this release reads") || strings.Contains(r.Blind[0], "is this its name") {
+		t.Errorf("%q", r.Blind)
+	}
+}
