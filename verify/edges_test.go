@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -117,6 +118,18 @@ func TestStrayOfAnEmptyPartition(t *testing.T) {
 	s.write(s.delivered(&kgo.Record{Topic: "delays", Partition: 1, Offset: 3}, 50))
 	s.write(s.condemned(&kgo.Record{Topic: "delays", Partition: 1, Offset: 4, Timestamp: s.at(50)}, "no_due"))
 	s.expect(s.pass(s.verifier()), map[string]int64{"stray": 2}, "delays/1@3: seen at orders/")
+}
+
+// A delay topic that was made anew has the offsets of the former one again: strays come with a note that says so.
+func TestStraysOfAFormerTopic(t *testing.T) {
+	s := newFakeGroup(t)
+	s.ask(50, 200)
+	s.resolve("delays", 0, 1, 0, 0)
+	if r := s.pass(s.verifier()); slices.Contains(r.Notes, noteOfAnew) {
+		t.Errorf("without strays: %q", r.Notes)
+	}
+	s.write(s.delivered(&kgo.Record{Topic: "delays", Offset: 3}, 50))
+	s.expect(s.pass(s.verifier()), map[string]int64{"stray": 1}, noteOfAnew)
 }
 
 // A window may begin before 1970: brokers are not asked for times that mean something else to them, or nothing.

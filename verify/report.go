@@ -119,12 +119,18 @@ const kindCut = "cut"
 // noteOfBefore is what a person should know who has changed settings.
 const noteOfBefore = "the routes are taken as they are configured now: where delay, jitter, expire_after, timestamp, ids, partitioner, retry, retry_backoff_max or dead_letter were others, what was right may be a fault here (--from)"
 
+// noteOfAnew is what a person should know who sees strays.
+const noteOfAnew = "where a delay topic was deleted and made anew, its offsets are the same again: what was delivered of the former one is stray, or looks doubled, altered, early or disordered; a window that begins an hour later is without it (--from)"
+
+// has tells whether there are faults of a kind.
+func (r *Report) has(k check.Kind) bool {
+	return slices.ContainsFunc(r.Faults, func(f Found) bool { return f.Kind == nameOf(k) })
+}
+
 // mayBeOfBefore tells whether there are faults which may be none by the configuration of earlier.
 func (r *Report) mayBeOfBefore() bool {
 	kinds := []check.Kind{check.Missing, check.Altered, check.Early, check.GoodDeadLettered, check.BadDelivered}
-	return slices.ContainsFunc(kinds, func(k check.Kind) bool {
-		return slices.ContainsFunc(r.Faults, func(f Found) bool { return f.Kind == nameOf(k) })
-	})
+	return slices.ContainsFunc(kinds, r.has)
 }
 
 // nameOf is a kind as people read it; empty is one that is not looked for.

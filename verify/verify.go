@@ -154,6 +154,9 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 	if r.mayBeOfBefore() {
 		r.Notes = append(r.Notes, noteOfBefore)
 	}
+	if r.has(check.Stray) {
+		r.Notes = append(r.Notes, noteOfAnew)
+	}
 	if r.Counts.Doubled > 0 {
 		r.Notes = append(r.Notes, v.otherGroups(ctx)...)
 	}
