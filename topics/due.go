@@ -39,7 +39,11 @@ func parseUntil(c content) (due int64, form Form, f fault) {
 		}
 	}
 	if d, ok := parseDecimal(text); ok {
-		return d.until(c.unit)
+		due, form, f = d.until(c.unit)
+		if f.code == "" && c.is == meansInstant {
+			form = FormSchema
+		}
+		return due, form, f
 	}
 	return parseInstant(text)
 }
@@ -91,8 +95,11 @@ func parseFor(c content, base int64) (due int64, form Form, f fault) {
 		if d.neg {
 			n = 0
 		}
+		if form = FormDelayMillis; c.is == meansSpan {
+			form = FormSchema
+		}
 		due, f = after(base, n)
-		return due, FormDelayMillis, f
+		return due, form, f
 	}
 	span, form, f := parseSpan(text)
 	if f.code != "" {

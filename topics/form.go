@@ -19,6 +19,7 @@ const (
 	FormClock
 	FormDelayBinary
 	FormDelayLittleEndian
+	FormSchema
 )
 
 // formNames say it for people. docs/requests.md has a row for each.
@@ -37,6 +38,7 @@ var formNames = [...]string{
 	FormClock:             "hours:minutes:seconds",
 	FormDelayBinary:       "binary integer, big-endian: milliseconds",
 	FormDelayLittleEndian: "binary integer, little-endian: milliseconds",
+	FormSchema:            "number in the unit of its schema",
 }
 
 // String is for people.
