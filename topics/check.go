@@ -278,8 +278,11 @@ func (x *examination) present(topic string, s Severity, create, why, unseen stri
 			fmt.Sprintf("%d of %d partitions have no leader", f.leaderless, f.partitions), "they can be neither read nor written")
 	}
 	if f.unreadable != nil {
-		x.report(Warning, topic, x.allow(topic, "DescribeConfigs"),
-			"its configuration cannot be read: "+f.unreadable.Error(), unseen)
+		mend := "duewheel topics check" // again: a broker that has not heard of the topic yet will
+		if errors.Is(f.unreadable, kerr.TopicAuthorizationFailed) {
+			mend = x.allow(topic, "DescribeConfigs")
+		}
+		x.report(Warning, topic, mend, "its configuration cannot be read: "+f.unreadable.Error(), unseen)
 	}
 	return f, true
 }

@@ -315,6 +315,40 @@ func TestUnknownTopicIsNoMissingRight(t *testing.T) {
 	}
 }
 
+// Nor does Check ask for a right to what a broker has not heard of yet, and only where one is missing.
+func TestCheckTellsUnknownTopicFromMissingRight(t *testing.T) {
+	adm, c := admin(t, 1)
+	want := expect(t, Route{Topic: "d", DeadLetter: "dead"})
+	if _, err := Create(t.Context(), adm, want); err != nil {
+		t.Fatal(err)
+	}
+	code := kerr.UnknownTopicOrPartition.Code
+	c.ControlKey(int16(kmsg.DescribeConfigs), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		resp := kreq.ResponseKind().(*kmsg.DescribeConfigsResponse)
+		for _, r := range kreq.(*kmsg.DescribeConfigsRequest).Resources {
+			resp.Resources = append(resp.Resources, kmsg.DescribeConfigsResponseResource{ErrorCode: code, ResourceName: r.ResourceName, ResourceType: r.ResourceType})
+		}
+		return resp, nil, true
+	})
+	for _, mend := range []string{"duewheel topics check", "kafka-acls.sh"} {
+		found, err := Check(t.Context(), adm, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unreadable := slices.DeleteFunc(found, func(p Problem) bool { return !strings.Contains(p.What, "its configuration cannot be read") })
+		if len(unreadable) != 2 {
+			t.Errorf("not both topics: %v", lines(found))
+		}
+		for _, p := range unreadable {
+			if !strings.HasPrefix(p.Mend, mend) {
+				t.Errorf("%s: %s: mended by %q, want %q", p.Topic, p.What, p.Mend, mend)
+			}
+		}
+		code = kerr.TopicAuthorizationFailed.Code
+	}
+}
+
 func TestCreateEndsWithItsContext(t *testing.T) {
 	adm, c := admin(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
