@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"slices"
 	"time"
 
@@ -18,25 +20,39 @@ import (
 // askedWithin is how long a coordinator may take to say how transactions end: a healthy one takes some ms, and whoever waits has something to deliver.
 const askedWithin = time.Second
 
+// askedLong is for what nobody knows who does not wait for it. Who renews a producer has less.
+const askedLong = time.Minute
+
 // resolve finds out how the last transaction of an id ends where that is not known, before anybody asks for the id: then no broker knows it any more.
-func (m *Markers) resolve(ctx context.Context, cl *kgo.Client, id string, timeout time.Duration) {
+// With an error it was asked to commit, and its coordinator does not say what came of that: mostly since it is being moved, and that is when markers
+// are left out. It is to be tried again before the id goes on.
+func (m *Markers) resolve(ctx context.Context, cl *kgo.Client, id string, timeout time.Duration) error {
 	if m == nil {
-		return
+		return nil
 	}
 	open, asked, known := m.left(id)
 	if known && !open {
-		return
+		return nil
 	}
 	if open && !asked {
 		m.note(id, func(a *account) { a.end(aborted) })
-		return
+		return nil
 	}
-	e := m.ask(ctx, cl, id)
+	within := askedWithin
+	if open {
+		within = askedLong
+	}
+	e, err := m.ask(ctx, cl, id, within)
+	if open && mayBeTold(err) {
+		return fmt.Errorf("ask how a transaction has ended: %w", err)
+	}
 	wrote := e.Partitions
 	if e.Ongoing {
 		// A request to commit may be on its way still. The id is busy as soon as there is nothing left to ask for.
 		if _, err := kafka.AskForEpoch(ctx, cl, id, timeout, 0); errors.Is(err, kafka.ErrBusyID) {
-			e = m.ask(ctx, cl, id)
+			if e, err = m.ask(ctx, cl, id, within); open && mayBeTold(err) {
+				return fmt.Errorf("ask how a transaction ends: %w", err)
+			}
 		}
 	}
 	switch {
@@ -49,6 +65,17 @@ func (m *Markers) resolve(ctx context.Context, cl *kgo.Client, id string, timeou
 	default:
 		m.note(id, func(a *account) { a.inherit(wrote, e.Commit) })
 	}
+	return nil
+}
+
+// mayBeTold reports whether what was not answered may be when it is asked again: not where a right is missing, or brokers do not know the question.
+func mayBeTold(err error) bool {
+	var code *kerr.Error
+	if errors.As(err, &code) {
+		return code.Retriable
+	}
+	var net net.Error // a deadline of a context is one, too
+	return errors.As(err, &net) || kafka.IsAny(err, kafka.ErrUnanswered, kafka.ErrNoCoordinator, io.EOF)
 }
 
 // claim asks for a new epoch of an id ([kafka.AskForEpoch]), and settles what the id owes before it goes on.
@@ -88,12 +115,12 @@ func (m *Markers) finish(ctx context.Context, id string) error {
 }
 
 // ask asks for the end of an id's last transaction; where it is not told, nothing is decided.
-func (m *Markers) ask(ctx context.Context, cl *kgo.Client, id string) kafka.Ending {
-	told, err := kafka.AskEndings(ctx, cl, askedWithin, id)
+func (m *Markers) ask(ctx context.Context, cl *kgo.Client, id string, within time.Duration) (kafka.Ending, error) {
+	told, err := kafka.AskEndings(ctx, cl, within, id)
 	if err != nil {
 		m.log.Debug("it is not told how a transaction ends", "id", id, "error", err)
 	}
-	return told[id]
+	return told[id], err
 }
 
 // inherit notes how a transaction of an id ends that another process has begun: any of its partitions may lack its marker.

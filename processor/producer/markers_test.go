@@ -92,6 +92,9 @@ func TestMarkersOwed(t *testing.T) {
 	equal(t, "without transactions", (*Markers)(nil).Owes("id"), false)
 }
 
+// moves stands for a coordinator that is not there yet, in the place of what it says.
+const moves = "is being moved"
+
 // markerCluster is one whose coordinator says of each id what states say, one after the other, and what it is asked for.
 type markerCluster struct {
 	*kfake.Cluster
@@ -127,6 +130,9 @@ func newMarkerCluster(t *testing.T) *markerCluster {
 				s.State = says[0]
 				if len(says) > 1 {
 					mc.states[id] = says[1:]
+				}
+				if s.State == moves {
+					s.ErrorCode = kerr.CoordinatorLoadInProgress.Code
 				}
 			}
 			if s.State == "Ongoing" || strings.HasPrefix(s.State, "Prepare") {
@@ -275,7 +281,9 @@ func TestMarkersOfAnEarlierProcess(t *testing.T) {
 	mc := newMarkerCluster(t)
 	mc.states["id"] = []string{"Ongoing", "PrepareAbort"}
 	m := NewMarkers([]kgo.Opt{kgo.SeedBrokers(mc.ListenAddrs()...)}, "group", slog.New(slog.DiscardHandler))
-	m.resolve(t.Context(), mc.cl, "id", time.Minute)
+	if err := m.resolve(t.Context(), mc.cl, "id", time.Minute); err != nil {
+		t.Fatal(err)
+	}
 	mc.asked = nil
 	if err := m.Settle(t.Context(), mc.cl, "id", kafka.ProducerID{ID: 7, Epoch: 2}); err != nil {
 		t.Fatal(err)
@@ -355,7 +363,9 @@ func TestMarkersResolve(t *testing.T) {
 		if test.asked {
 			m.of("id").asked = true
 		}
-		m.resolve(t.Context(), mc.cl, "id", time.Minute)
+		if err := m.resolve(t.Context(), mc.cl, "id", time.Minute); err != nil {
+			t.Error(err)
+		}
 		m.See("orders", map[int32]kafka.Leader{1: {Epoch: 2, There: true}})
 		got, tp := "", kafka.TopicPartition{Topic: "orders", Partition: 1}
 		if _, owed := m.of("id").owed[tp]; owed {
@@ -364,6 +374,30 @@ func TestMarkersResolve(t *testing.T) {
 		equal(t, test.name, got, test.want)
 		equal(t, test.name+": asked for the id", len(mc.asked), test.init)
 	}
+}
+
+// A coordinator that does not say how a transaction ends, since it is just being moved, is asked again before anybody asks for the id: that it was
+// committed nobody would know any more.
+func TestMarkersResolveWhileTheCoordinatorMoves(t *testing.T) {
+	mc := newMarkerCluster(t)
+	mc.states["id"] = []string{moves}
+	m := NewMarkers(nil, "group", slog.New(slog.DiscardHandler))
+	a, tp := m.of("id"), kafka.TopicPartition{Topic: "orders", Partition: 1}
+	a.begin([]string{"orders"})
+	a.wrote([]*kgo.Record{{Topic: "orders", Partition: 1}})
+	a.asked = true
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := m.resolve(ctx, mc.cl, "id", time.Minute); err == nil {
+		t.Error("it is settled without an answer")
+	}
+	mc.mu.Lock()
+	mc.states["id"] = []string{"PrepareCommit"}
+	mc.mu.Unlock()
+	if err := m.resolve(t.Context(), mc.cl, "id", time.Minute); err != nil {
+		t.Error(err)
+	}
+	equal(t, "committed", m.of("id").last[tp].how == committed, true)
 }
 
 // Who fences a writer writes the end of its transaction again, unless the writer is back.

@@ -169,7 +169,9 @@ func (p *Producer) begin(ctx context.Context) error {
 		return err
 	}
 	for range 2 { // when more are busy it is not a target that is in trouble
-		p.cfg.Markers.resolve(ctx, p.next, p.id, p.cfg.Timeout)
+		if err := p.cfg.Markers.resolve(ctx, p.next, p.id, p.cfg.Timeout); err != nil {
+			return err
+		}
 		err := p.cfg.Markers.claim(ctx, p.next, p.id, p.cfg.Timeout, kafka.BusyAfter)
 		if err == nil {
 			_, _, err = p.next.ProducerID(ctx)
