@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -29,7 +30,7 @@ func main() {
 	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	signal.Stop(signals)
 	if err != nil && !errors.Is(err, errShown) && !errors.As(err, new(logged)) {
-		fmt.Fprintln(os.Stderr, "duewheel:", told(ctx, err))
+		fmt.Fprintln(os.Stderr, "duewheel:", uncounted(told(ctx, err)))
 	}
 	stop()
 	if err != nil {
@@ -50,6 +51,12 @@ func told(ctx context.Context, err error) error {
 	}
 	return err
 }
+
+// countOfBrokers is what the client (kadm v1.20) says before what one of several brokers that it has asked says.
+var countOfBrokers = regexp.MustCompile(`request \w+ has \d+ separate shard errors, first: `)
+
+// uncounted is an error in words that do not count what the client has asked.
+func uncounted(err error) string { return countOfBrokers.ReplaceAllString(err.Error(), "") }
 
 // errShown ends a command with exit code 1, and prints nothing: the command's output has said already what is wrong.
 var errShown = errors.New("the output says what is wrong")

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/duewheel/duewheel/processor/ahead"
 )
 
@@ -96,6 +98,14 @@ func TestToldOfASignal(t *testing.T) {
 		t.Error(got)
 	}
 	if got := told(ctx, errFull); got != errFull {
+		t.Error(got)
+	}
+}
+
+// Of brokers that were asked together the words of one are said, and not how many there are.
+func TestUncounted(t *testing.T) {
+	some := &kadm.ShardErrors{Name: "ListGroups", Errs: []kadm.ShardError{{Err: errors.New("connection refused")}}}
+	if got := uncounted(fmt.Errorf("list groups: %w", some)); got != "list groups: connection refused" {
 		t.Error(got)
 	}
 }

@@ -53,19 +53,14 @@ would refuse the settings.`,
 				if err := s.wouldRun(); err != nil {
 					return err
 				}
-				problems, err := findProblems(cmd.Context(), cl, s, want)
-				if err != nil {
+				problems, err := findAllProblems(cmd.Context(), cl, s, want)
+				if err != nil && len(problems) == 0 {
 					return err
 				}
-				sampled, err := sampleTopics(cmd.Context(), cl, want)
-				if err != nil {
-					return fmt.Errorf("look at the last records: %w", err)
+				if shown := printProblems(cmd.OutOrStdout(), problems, asJSON); err == nil {
+					return shown
 				}
-				shared, err := sharedTargets(cmd.Context(), newPatient(cl), s.Group, want)
-				if err != nil {
-					return fmt.Errorf("look for groups that read a target: %w", err)
-				}
-				return printProblems(cmd.OutOrStdout(), slices.Concat(problems, sampled, shared), asJSON)
+				return err // what was found until then is shown
 			})
 		},
 	}
@@ -160,6 +155,24 @@ func (s settings) wouldRun() error {
 	c.Client, clientErr = s.clientOpts()
 	_, err := processor.New(c)
 	return joinLines(clientErr, configErr, err)
+}
+
+// findAllProblems looks at records and at readers of targets, too. With an error it returns what was found until then.
+func findAllProblems(ctx context.Context, cl *kgo.Client, s settings, want topics.Expect) ([]topics.Problem, error) {
+	problems, err := findProblems(ctx, cl, s, want)
+	if err != nil {
+		return problems, err
+	}
+	sampled, err := sampleTopics(ctx, cl, want)
+	problems = append(problems, sampled...)
+	if err != nil {
+		return problems, fmt.Errorf("look at the last records: %w", err)
+	}
+	shared, err := sharedTargets(ctx, newPatient(cl), s.Group, want)
+	if err != nil {
+		return problems, fmt.Errorf("look for groups that read a target: %w", err)
+	}
+	return append(problems, shared...), nil
 }
 
 // findProblems looks at the topics, for other groups that read them, and at what may not be done with the own group.

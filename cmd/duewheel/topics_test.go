@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -80,6 +81,22 @@ func TestTopicsCheckJudgesSettings(t *testing.T) {
 		if said := fmt.Sprint(err); (err == nil) != (want == "") || !strings.Contains(said, want) {
 			t.Errorf("%s: %v", set, err)
 		}
+	}
+}
+
+// What was found before something could not be asked is shown all the same, and the exit code is that of what could not.
+func TestTopicsCheckShowsWhatItHasFound(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"orders": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: delays, target: orders}]\n")
+	c.ControlKey(int16(kmsg.ListGroups), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		resp := kreq.ResponseKind().(*kmsg.ListGroupsResponse)
+		resp.ErrorCode = kerr.UnknownServerError.Code
+		return resp, nil, true
+	})
+	out, err := command(t, "", "topics", "check", "-c", config)
+	if exitCode(err) != 2 || !strings.Contains(fmt.Sprint(err), "look for other groups") || !strings.Contains(out, "error: delays: it does not exist") {
+		t.Errorf("printed %q, %v", out, err)
 	}
 }
 

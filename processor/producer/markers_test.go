@@ -92,8 +92,11 @@ func TestMarkersOwed(t *testing.T) {
 	equal(t, "without transactions", (*Markers)(nil).Owes("id"), false)
 }
 
-// moves stands for a coordinator that is not there yet, in the place of what it says.
-const moves = "is being moved"
+// In the place of what a coordinator says: it is not there yet, or a right is missing.
+const (
+	moves  = "moves"
+	denied = "denied"
+)
 
 // markerCluster is one whose coordinator says of each id what states say, one after the other, and what it is asked for.
 type markerCluster struct {
@@ -131,8 +134,11 @@ func newMarkerCluster(t *testing.T) *markerCluster {
 				if len(says) > 1 {
 					mc.states[id] = says[1:]
 				}
-				if s.State == moves {
+				switch s.State {
+				case moves:
 					s.ErrorCode = kerr.CoordinatorLoadInProgress.Code
+				case denied:
+					s.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
 				}
 			}
 			if s.State == "Ongoing" || strings.HasPrefix(s.State, "Prepare") {
@@ -348,6 +354,8 @@ func TestMarkersResolve(t *testing.T) {
 		{"open, and then aborted", "Ongoing PrepareAbort", true, true, "abort", 1},
 		{"open still", "Ongoing", true, true, "", 1},
 		{"somebody has asked for the id since", "Empty", true, true, "", 0},
+		{"it may not be told", denied, true, true, "", 0},
+		{"it may not be told any more", "Ongoing " + denied, true, true, "", 1},
 		{"of an earlier process", "Ongoing PrepareAbort", false, false, "abort", 1},
 		{"of an earlier process that committed", "PrepareCommit", false, false, "commit", 0},
 		{"of an earlier process, ended", "CompleteAbort", false, false, "", 0},
