@@ -92,11 +92,11 @@ func parseFor(c content, base int64) (due int64, form Form, f fault) {
 		if !ok || n > maxDelayMillis {
 			return 0, 0, errSpanRange
 		}
-		if d.neg {
-			n = 0
-		}
 		if form = FormDelayMillis; c.is == meansSpan {
 			form = FormSchema
+		}
+		if d.neg {
+			n = 0
 		}
 		due, f = after(base, n)
 		return due, form, f
