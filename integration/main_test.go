@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"strconv"
 	"sync"
 	"testing"
@@ -90,7 +91,22 @@ func eventually(t *testing.T, wanting func() string) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+			t.Logf("what waits for what is in %s", stacks(t))
 			t.Fatalf("%v: %s", context.Cause(ctx), what)
 		}
 	}
+}
+
+// stacks writes down what each goroutine is doing, and returns where.
+func stacks(t *testing.T) string {
+	t.Helper()
+	f, err := os.CreateTemp("", "duewheel-integration-*.stacks")
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	if err := errors.Join(pprof.Lookup("goroutine").WriteTo(f, 1), f.Close()); err != nil {
+		t.Error(err)
+	}
+	return f.Name()
 }
