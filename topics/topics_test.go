@@ -295,18 +295,23 @@ func TestCreateWaitsUntilTopicsCanBeUsed(t *testing.T) {
 	}
 }
 
-// What brokers have not heard of yet takes no right.
-func TestUnknownTopicIsNoMissingRight(t *testing.T) {
-	adm, c := admin(t, 1)
-	code := kerr.UnknownTopicOrPartition.Code
+// refuseConfigs has brokers answer with a code whenever they are asked for the configuration of a topic.
+func refuseConfigs(c *kfake.Cluster, code *int16) {
 	c.ControlKey(int16(kmsg.DescribeConfigs), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		resp := kreq.ResponseKind().(*kmsg.DescribeConfigsResponse)
 		for _, r := range kreq.(*kmsg.DescribeConfigsRequest).Resources {
-			resp.Resources = append(resp.Resources, kmsg.DescribeConfigsResponseResource{ErrorCode: code, ResourceName: r.ResourceName, ResourceType: r.ResourceType})
+			resp.Resources = append(resp.Resources, kmsg.DescribeConfigsResponseResource{ErrorCode: *code, ResourceName: r.ResourceName, ResourceType: r.ResourceType})
 		}
 		return resp, nil, true
 	})
+}
+
+// What brokers have not heard of yet takes no right.
+func TestUnknownTopicIsNoMissingRight(t *testing.T) {
+	adm, c := admin(t, 1)
+	code := kerr.UnknownTopicOrPartition.Code
+	refuseConfigs(c, &code)
 	for _, want := range []string{"topic d was made and cannot be used yet", "right to DescribeConfigs"} {
 		if _, err := askLargest(t.Context(), adm, []string{"d"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -323,14 +328,7 @@ func TestCheckTellsUnknownTopicFromMissingRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := kerr.UnknownTopicOrPartition.Code
-	c.ControlKey(int16(kmsg.DescribeConfigs), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		c.KeepControl()
-		resp := kreq.ResponseKind().(*kmsg.DescribeConfigsResponse)
-		for _, r := range kreq.(*kmsg.DescribeConfigsRequest).Resources {
-			resp.Resources = append(resp.Resources, kmsg.DescribeConfigsResponseResource{ErrorCode: code, ResourceName: r.ResourceName, ResourceType: r.ResourceType})
-		}
-		return resp, nil, true
-	})
+	refuseConfigs(c, &code)
 	for _, mend := range []string{"duewheel topics check", "kafka-acls.sh"} {
 		found, err := Check(t.Context(), adm, want)
 		if err != nil {

@@ -124,12 +124,7 @@ func (k *Keeper) todo(err error) string {
 // isNeverTold reports an error that brokers go on giving until a person has acted.
 func isNeverTold(err error) bool {
 	return kafka.IsAny(err, errNotTold, kerr.TransactionalIDAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
-		kerr.UnsupportedVersion, kerr.InvalidTransactionTimeout) || isTooOld(err)
-}
-
-// isTooOld reports kgo's errors for a request that a broker does not know, which it does not export.
-func isTooOld(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "request key is unknown") || strings.Contains(err.Error(), "broker is too old"))
+		kerr.UnsupportedVersion, kerr.InvalidTransactionTimeout) || kafka.IsTooOld(err)
 }
 
 // round asks once, and tells the clock.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -69,6 +70,11 @@ func notSent(err error) bool {
 func IsPassing(err error) bool {
 	var code *kerr.Error
 	return !errors.As(err, &code) || code.Retriable
+}
+
+// IsTooOld reports the client's errors for a request that a broker does not know, which it does not export (kgo v1.22).
+func IsTooOld(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "request key is unknown") || strings.Contains(err.Error(), "broker is too old"))
 }
 
 // IsAny reports whether an error is one of some.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"slices"
 	"time"
 
@@ -70,12 +68,7 @@ func (m *Markers) resolve(ctx context.Context, cl *kgo.Client, id string, timeou
 
 // mayBeTold reports whether what was not answered may be when it is asked again: not where a right is missing, or brokers do not know the question.
 func mayBeTold(err error) bool {
-	var code *kerr.Error
-	if errors.As(err, &code) {
-		return code.Retriable
-	}
-	var net net.Error // a deadline of a context is one, too
-	return errors.As(err, &net) || kafka.IsAny(err, kafka.ErrUnanswered, kafka.ErrNoCoordinator, io.EOF)
+	return err != nil && kafka.IsPassing(err) && !kafka.IsTooOld(err)
 }
 
 // claim asks for a new epoch of an id ([kafka.AskForEpoch]), and settles what the id owes before it goes on.

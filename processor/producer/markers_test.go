@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -406,6 +407,26 @@ func TestMarkersResolveWhileTheCoordinatorMoves(t *testing.T) {
 		t.Error(err)
 	}
 	equal(t, "committed", m.of("id").last[tp].how == committed, true)
+}
+
+// What is no answer at all may be one later, whatever the client calls it; what no broker knows, or nobody may know, is none later either.
+func TestMayBeTold(t *testing.T) {
+	for err, want := range map[error]bool{
+		nil:                                     false,
+		kerr.CoordinatorLoadInProgress:          true,
+		kerr.TransactionalIDAuthorizationFailed: false,
+		kerr.UnsupportedVersion:                 false,
+		io.EOF:                                  true,
+		io.ErrUnexpectedEOF:                     true,
+		context.DeadlineExceeded:                true,
+		errors.New("the broker connection has died and the request will be retried on a new connection"):             true,
+		errors.New("broker is too old; the broker has already indicated it will not know how to handle the request"): false,
+	} {
+		if err != nil {
+			err = fmt.Errorf("describe transactions: %w", errors.Join(err))
+		}
+		equal(t, fmt.Sprint(err), mayBeTold(err), want)
+	}
 }
 
 // Who fences a writer writes the end of its transaction again, unless the writer is back.
