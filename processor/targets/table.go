@@ -145,17 +145,23 @@ func (ts *Table) Rest(name string, why error, keeps keeper, pause time.Duration)
 	})
 }
 
-// leave replaces the state of a target that records are produced to by one of trouble.
+// leave replaces the state of a target that records are produced to by one of trouble, once: of one that is none any more the turn began before
+// that was known.
 func (ts *Table) leave(name string, trouble func(*State) *State) {
 	t := ts.Of([]byte(name))
-	for old := t.State.Load(); old.Writable() || t.only && old.takesSome(); old = t.State.Load() { // else the turn began before it was known
+	for old := t.State.Load(); old.Writable() || t.only && old.takesSome(); old = t.State.Load() {
 		n := trouble(old)
 		if t.only {
 			n.tryAt = earlier(n.tryAt, time.Now().Add(onlyPause))
 		}
-		if tell := n.tell(time.Now()); t.State.CompareAndSwap(old, n) && tell {
+		tell := n.tell(time.Now())
+		if !t.State.CompareAndSwap(old, n) {
+			continue // it was looked at meanwhile
+		}
+		if tell {
 			ts.log.Warn(t.inTrouble(), "topic", name, "error", n.Why, "in", time.Until(n.tryAt).Round(time.Millisecond))
 		}
+		break
 	}
 	ts.Hurry(t)
 }

@@ -147,7 +147,7 @@ func TestTakesForAPartitionBesideALost(t *testing.T) {
 		o := ts.Of([]byte("delays"))
 		o.State.Store(ts.look(notLooked, wellTopic(), defaultLimits, time.Now()))
 		for _, err := range test.fails {
-			o.State.Store(o.State.Load().failed(err, nil, time.Now()))
+			ts.Failed("delays", err, nil)
 			o.State.Store(ts.look(o.State.Load(), leaderless, defaultLimits, time.Now()))
 		}
 		st := o.State.Load()
