@@ -1,7 +1,10 @@
 package turn
 
 import (
+	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -38,4 +41,21 @@ func TestStaleCopyNamesWhatHasTakenIt(t *testing.T) {
 		it.By = by
 		equal(t, "the resolve record", string(stale(topics.Mark{}, &it)[0].Value), string(topics.ResolveBy(topics.Mark{}, 9, testNow, 3, want)[0].Value))
 	}
+}
+
+// All targets of a turn that nothing is known of are waited for together: brokers that are silent would hold it up once for each.
+func TestLookupsAreAwaitedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &Renderer{Env: &Env{Targets: targets.New(time.Second, time.Second, nil, nil)}}
+		for range 2 {
+			r.Reset()
+			began := time.Now()
+			for i := range 100 {
+				equal(t, "status", r.await(t.Context(), r.Targets.Of([]byte(strconv.Itoa(i)))).Status, targets.Unknown)
+			}
+			if waited := time.Since(began); waited < lookupWait || waited > 2*lookupWait {
+				t.Errorf("it waited %v", waited)
+			}
+		}
+	})
 }

@@ -92,7 +92,7 @@ func (t *Turn) Start(until context.Context, wg *sync.WaitGroup, decided chan<- *
 }
 
 // Run carries the turn out and returns when it is decided, or when ctx ends, which makes it
-// unknown.
+// unknown. One that is rendered ahead waits until it is told whether to begin, whatever ctx says.
 func (t *Turn) Run(ctx context.Context) {
 	defer func() { t.Answered = t.Clock.Time() }()
 	if t.Plain {
