@@ -222,7 +222,7 @@ func (l *lane) read(t *testing.T, p *partition, now int64, rs ...*kgo.Record) {
 
 // balance keeps what is near in bounds, as a step does.
 func (l *lane) balance(now int64) error {
-	err := l.memory.fit(l.order, now, true)
+	_, err := l.memory.fit(l.order, now, true)
 	l.reading.throttle(l.order, now, l.memory.room(len(l.order)))
 	return err
 }

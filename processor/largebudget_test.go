@@ -16,7 +16,7 @@ func TestSpillsLittleInAStep(t *testing.T) {
 	}
 	held := p.Memory()
 	l.memory.window, l.memory.spilling = pending.LeastWindow, true
-	if err := l.memory.fit(l.order, testNow, true); err != nil {
+	if _, err := l.memory.fit(l.order, testNow, true); err != nil {
 		t.Fatal(err)
 	}
 	if away := held - p.Memory(); !l.memory.spilling || away > 2*pending.SpillBytes {

@@ -1,11 +1,14 @@
 package processor
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/state"
 )
 
 // What is loaded in one step is bounded for all partitions of a lane together, counts at once, and goes on soon where some is left.
@@ -41,7 +44,7 @@ func TestLoadIsShared(t *testing.T) {
 		equal(t, "memory that counts as used", l.memory.used, held)
 		return near
 	}
-	if err := l.memory.fit(ps, now, true); err != nil {
+	if _, err := l.memory.fit(ps, now, true); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "records that one step loads", load(), pending.LoadRecords)
@@ -93,7 +96,7 @@ func TestSpillsInSteps(t *testing.T) {
 	}
 	spills, near := 0, p.Figures(testNow).Near
 	for range 100 {
-		if err := l.memory.fit(l.order, testNow, false); err != nil {
+		if _, err := l.memory.fit(l.order, testNow, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,4 +223,39 @@ func (l *lane) mustReadOn(t *testing.T, p *partition) {
 	}
 
 	equal(t, "pending", p.Pending(), pending)
+}
+
+// A partition that something else has opened in the store is the one that fails where its records go there, and not the store.
+func TestSpillSaysWhoFails(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.NearWindow = time.Hour })
+	l.memory.budget = 4 << 20
+	var ps []*partition
+	for n := range int32(2) {
+		p, err := l.empty(n, true)
+		if err == nil {
+			err = p.goLive(l.memory.room(2))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for offset := range int64(400) {
+			if _, err := p.Accept(heavy(offset, ms(pending.LeastWindow+1+offset*1000), 6<<10), testNow); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ps = append(ps, p)
+	}
+	if _, err := l.empty(1, true); err != nil {
+		t.Fatal(err)
+	}
+	var failed *partition
+	var err error
+	for try := 0; err == nil && try < 100; try++ { // the window narrows first
+		failed, err = l.memory.fit(ps, testNow, true)
+	}
+	equal(t, "the partition that failed", failed, ps[1])
+	equal(t, "because it was opened again", errors.Is(err, state.ErrEnded), true)
+	l.partitions, l.order = map[kafka.TopicPartition]*partition{ps[0].tp: ps[0]}, ps[:1]
+	l.restart(t.Context(), failed, err)
+	equal(t, "the other one has its store", ps[0].HasStore(), true)
 }

@@ -67,8 +67,9 @@ func (l *lane) step(ctx context.Context) {
 	room := l.store.HasRoom()
 	if time.Since(l.balancedAt) >= balanceEvery {
 		l.balancedAt = time.Now()
-		if err := l.memory.fit(l.order, now, room); err != nil {
-			l.storeFailed(ctx, err)
+		if p, err := l.memory.fit(l.order, now, room); err != nil {
+			l.restart(ctx, p, err)
+			return // order has changed
 		}
 		l.reading.throttle(l.order, now, l.memory.room(len(l.order)))
 		l.stint.end(workSpill)

@@ -100,8 +100,8 @@ const spillEarly = 8
 const spillSteps = 128
 
 // fit keeps the near records inside the budget: the window shrinks and its far end goes to
-// the store, step by step and while that has room; it widens again when there is room in memory.
-func (m *memory) fit(ps []*partition, now int64, room bool) error {
+// the store, step by step and while that has room; it widens again when there is room in memory. With an error it returns the partition that has failed.
+func (m *memory) fit(ps []*partition, now int64, room bool) (*partition, error) {
 	m.measure(ps)
 	waits := room && m.awaited(ps)
 	switch {
@@ -116,7 +116,7 @@ func (m *memory) fit(ps []*partition, now int64, room bool) error {
 	}
 	m.narrows = false
 	if !m.spilling || !room {
-		return nil
+		return nil, nil
 	}
 	of := m.room(len(ps))
 	of.Spill = min(m.budget/spillSteps, pending.SpillBytes) / int64(max(len(ps), 1))
@@ -130,13 +130,13 @@ func (m *memory) fit(ps []*partition, now int64, room bool) error {
 		}
 		more, err := p.Fit(now, of)
 		if err != nil {
-			return err
+			return p, err
 		}
 		m.spilling = m.spilling || more
 	}
 	m.measure(ps)
 	m.narrows = m.awaited(ps) && m.window > pending.LeastWindow
-	return nil
+	return nil, nil
 }
 
 // awaited reports whether reading pauses for lack of memory. What is due last gives way until it goes on: to wait until that is due might take as long as the
