@@ -47,6 +47,9 @@ type Coordinator struct {
 // NewCoordinator is for the requests of one group, from whatever goroutine. It finds out by itself which broker is asked.
 func NewCoordinator(group string) *Coordinator { return &Coordinator{group: group} }
 
+// NewCoordinatorOf is for the requests of one transactional id.
+func NewCoordinatorOf(id string) *Coordinator { return &Coordinator{id: id} }
+
 func (c *Coordinator) find(ctx context.Context, cl *kgo.Client) (int32, error) {
 	if broker, known := c.last(); known {
 		return broker, nil
@@ -148,22 +151,25 @@ func (c *Coordinator) Retry(ctx context.Context, do func() error) error {
 	}
 }
 
-// AddOffsets adds the group's offsets to the transaction that is open on cl: what a cluster asks
-// for whose transaction.version is below 2 (KIP-98, KIP-890).
-func (c *Coordinator) AddOffsets(ctx context.Context, cl *kgo.Client, transactionalID string, in ProducerID) error {
-	for try := 0; ; try++ {
+// AddOffsets adds the group's offsets to the transaction that is open on cl, by the coordinator of its id: what a cluster asks
+// for whose transaction.version is below 2 (KIP-98, KIP-890). It waits for the markers of the id's last transaction for as long as ctx allows.
+func (c *Coordinator) AddOffsets(ctx context.Context, cl *kgo.Client, of *Coordinator, in ProducerID) error {
+	add := func() error {
 		req := kmsg.NewPtrAddOffsetsToTxnRequest()
-		req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = transactionalID, in.ID, in.Epoch, c.group
-		resp, err := req.RequestWith(ctx, cl)
+		req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = of.id, in.ID, in.Epoch, c.group
+		resp, err := of.send(ctx, cl, req)
 		if err != nil {
-			return fmt.Errorf("add offsets to transaction %s: %w: %w", transactionalID, ErrUnanswered, err)
+			return err
 		}
-		err = kerr.ErrorForCode(resp.ErrorCode)
+		return of.answer(kerr.ErrorForCode(resp.(*kmsg.AddOffsetsToTxnResponse).ErrorCode))
+	}
+	for try := 0; ; try++ {
+		err := of.Retry(ctx, add)
 		if errors.Is(err, kerr.ConcurrentTransactions) && wait.For(ctx, MarkersPause(try)) {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("add offsets to transaction %s: %w", transactionalID, err)
+			return fmt.Errorf("add offsets to transaction %s: %w", of.id, err)
 		}
 		return nil
 	}

@@ -57,7 +57,7 @@ var ErrBusyID = errors.New("kafka: the id waits for its last transaction to end 
 func AskForEpoch(ctx context.Context, cl *kgo.Client, id string, timeout, patience time.Duration) (given ProducerID, err error) {
 	again, cancel := context.WithTimeout(ctx, epochPatience)
 	defer cancel()
-	c := &Coordinator{id: id}
+	c := NewCoordinatorOf(id)
 	var answer error // the last one
 	ask := func() error {
 		req := kmsg.NewPtrInitProducerIDRequest()

@@ -38,10 +38,10 @@ const (
 func VerdictOf(err error) Verdict {
 	var ke *kerr.Error
 	switch {
+	case errors.Is(err, ErrUnanswered): // also where the last try of several was not sent
+		return Unknown
 	case err == nil, notSent(err):
 		return Retry
-	case errors.Is(err, ErrUnanswered):
-		return Unknown
 	case IsAny(err, kerr.ProducerFenced, kerr.InvalidProducerEpoch):
 		return Fenced
 	case IsAny(err, kerr.GroupAuthorizationFailed, kerr.TopicAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed,

@@ -25,6 +25,7 @@ func TestJudge(t *testing.T) {
 		{"the connection was closed before: nothing was sent", fmt.Errorf("commit: %w", errHungUp), Retry},
 		{"the connection broke: it may have been carried out", fmt.Errorf("%w: %w", ErrUnanswered, read), Unknown},
 		{"what was written is not known: it may have been carried out", fmt.Errorf("commit: %w", &net.OpError{Op: "write", Err: errors.New("broken pipe")}), Unknown},
+		{"it was not answered, and then there was no connection", fmt.Errorf("%w: %w", ErrUnanswered, dial), Unknown},
 		{"no answer in time", fmt.Errorf("%w: %w", ErrUnanswered, context.DeadlineExceeded), Unknown},
 		{"an answer that says nothing", kerr.UnknownServerError, Unknown},
 		{"the broker waited in vain for its followers", kerr.RequestTimedOut, Unknown},

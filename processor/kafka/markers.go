@@ -87,14 +87,14 @@ func endingOf(s kmsg.DescribeTransactionsResponseTransactionState) Ending {
 // WriteMarkers has the coordinator of an id write markers to partitions by a transaction of these alone, without a record: where an earlier one of the id has not
 // ended, it ends as this one does, and where none is open nothing happens. Partitions of [OffsetsTopic] stand for those of the
 // group. It returns which of them brokers refuse for good. An error says that it is not known to have happened, and that it may be tried
-// again, unless it is one of a [Fenced] id; it may have begun then, and whoever asks for the id before [EndMarkers] aborts it. The way is that of clients before transaction.version 2, which name what is in a transaction (KIP-98, KIP-890).
+// again, unless it is one of a [Fenced] id; it may have begun then, and whoever asks for the id before [EndAgain] aborts it. The way is that of clients before transaction.version 2, which name what is in a transaction (KIP-98, KIP-890).
 func WriteMarkers(ctx context.Context, client []kgo.Opt, group, id string, in ProducerID, commit bool, tps []TopicPartition) (refused map[TopicPartition]error, err error) {
 	cl, err := explicit(client)
 	if err != nil {
 		return nil, err
 	}
 	defer cl.Close()
-	c := &Coordinator{id: id}
+	c := NewCoordinatorOf(id)
 	offsets := slices.ContainsFunc(tps, func(tp TopicPartition) bool { return tp.Topic == OffsetsTopic })
 	left := slices.DeleteFunc(slices.Clone(tps), func(tp TopicPartition) bool { return tp.Topic == OffsetsTopic })
 	for len(left) > 0 {
@@ -112,7 +112,7 @@ func WriteMarkers(ctx context.Context, client []kgo.Opt, group, id string, in Pr
 		left = slices.DeleteFunc(left, func(tp TopicPartition) bool { return no[tp] != nil })
 	}
 	if offsets {
-		if err := NewCoordinator(group).AddOffsets(ctx, cl, id, in); err != nil {
+		if err := NewCoordinator(group).AddOffsets(ctx, cl, c, in); err != nil {
 			return refused, err
 		}
 	} else if len(left) == 0 {
@@ -121,14 +121,34 @@ func WriteMarkers(ctx context.Context, client []kgo.Opt, group, id string, in Pr
 	return refused, c.endAgain(ctx, cl, id, in, commit)
 }
 
-// EndMarkers ends what [WriteMarkers] has begun with the same producer id and epoch, where that is not known to have come to its end. A refusal says that there is nothing to end.
-func EndMarkers(ctx context.Context, client []kgo.Opt, id string, in ProducerID, commit bool) error {
-	cl, err := explicit(client)
+// EndAgain asks for the end of a transaction, as often as it takes until that is answered: one that [WriteMarkers] has begun, or that of a client which has not
+// heard whether it has ended. Where the end of the latter raises the epoch (transaction.version 2, KIP-890) its coordinator tells by that a repetition from the
+// end of another transaction. While it is being carried out for longer than patience lasts, the error is ErrBusyID. Any other refusal says that there is nothing to end.
+func EndAgain(ctx context.Context, client []kgo.Opt, id string, in ProducerID, commit, bumps bool, patience time.Duration) error {
+	open := explicit
+	if bumps {
+		open = func(client []kgo.Opt) (*kgo.Client, error) { return kgo.NewClient(Options(client)...) }
+	}
+	cl, err := open(client)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	return (&Coordinator{id: id}).endAgain(ctx, cl, id, in, commit)
+	c, began := NewCoordinatorOf(id), time.Now()
+	for try := 0; ; try++ {
+		err := c.end(ctx, cl, id, in, commit)
+		switch {
+		case errors.Is(err, kerr.ConcurrentTransactions):
+			if time.Since(began) >= patience {
+				return ErrBusyID
+			}
+		case err == nil, VerdictOf(err) != Retry && !errors.Is(err, ErrUnanswered):
+			return err
+		}
+		if !wait.For(ctx, wait.Growing(try, 5*time.Millisecond, 500*time.Millisecond)) {
+			return err
+		}
+	}
 }
 
 // explicit is a client that names what is in a transaction.

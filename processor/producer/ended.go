@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -45,6 +44,15 @@ func (m *Markers) resolve(ctx context.Context, cl *kgo.Client, id string, timeou
 		return fmt.Errorf("ask how a transaction has ended: %w", err)
 	}
 	wrote := e.Partitions
+	if open && e.Ongoing {
+		m.log.Debug("a transaction that was asked to commit is open still; asking again", "id", id)
+		if err := m.repeat(ctx, id, kafka.BusyAfter); err != nil && !errors.Is(err, kafka.ErrBusyID) {
+			return err
+		}
+		if e, err = m.ask(ctx, cl, id, within); mayBeTold(err) {
+			return fmt.Errorf("ask how a transaction ends: %w", err)
+		}
+	}
 	if e.Ongoing {
 		// A request to commit may be on its way still. The id is busy as soon as there is nothing left to ask for.
 		if _, err := kafka.AskForEpoch(ctx, cl, id, timeout, 0); errors.Is(err, kafka.ErrBusyID) {
@@ -73,7 +81,7 @@ func mayBeTold(err error) bool {
 
 // claim asks for a new epoch of an id ([kafka.AskForEpoch]), and settles what the id owes before it goes on.
 func (m *Markers) claim(ctx context.Context, cl *kgo.Client, id string, timeout, patience time.Duration) error {
-	if err := m.finish(ctx, id); err != nil {
+	if err := m.repeat(ctx, id, patience); err != nil {
 		return err
 	}
 	in, err := kafka.AskForEpoch(ctx, cl, id, timeout, patience)
@@ -83,27 +91,31 @@ func (m *Markers) claim(ctx context.Context, cl *kgo.Client, id string, timeout,
 	return m.Settle(ctx, cl, id, in)
 }
 
-// begun is a transaction of markers that may be open: who asks for the id aborts it.
-type begun struct {
+// decision is how a transaction of an id is to end, by what was asked for.
+type decision struct {
 	in     kafka.ProducerID
 	commit bool
+	bumps  bool // the transaction is one of transaction.version 2, where each end raises the epoch (KIP-890)
 }
 
-// finish ends a transaction of markers whose end was not answered. Whoever asks for the id first would abort what was committed, and nobody could tell that any more.
-func (m *Markers) finish(ctx context.Context, id string) error {
-	var b *begun
-	m.note(id, func(e *account) { b = e.begun })
-	if b == nil {
+// repeat asks once more for the end of a transaction of an id that was asked for without an answer, before anybody asks for the id: who does
+// aborts what is open, and that may be the rest of a transaction some of whose partitions are committed already. A coordinator that is killed
+// when it has written the decision down and no replica has it, and is back before another one is chosen, acts on it, and the next one has never heard of it.
+// While the decision is carried out it returns kafka.ErrBusyID, when that has lasted for as long as patience does.
+func (m *Markers) repeat(ctx context.Context, id string, patience time.Duration) error {
+	var d *decision
+	m.note(id, func(e *account) { d = e.decided })
+	if d == nil {
 		return nil
 	}
-	err := kafka.EndMarkers(ctx, m.client, id, b.in, b.commit)
+	err := kafka.EndAgain(ctx, m.client, id, d.in, d.commit, d.bumps, patience)
 	switch v := kafka.VerdictOf(err); {
-	case errors.Is(err, kerr.ConcurrentTransactions): // it is decided, or is being written down
-		return kafka.ErrBusyID
+	case errors.Is(err, kafka.ErrBusyID): // it may be lost still
+		return err
 	case err != nil && (v == kafka.Unknown || v == kafka.Retry):
-		return fmt.Errorf("write the end of a transaction again: %w", err)
+		return fmt.Errorf("ask for the end of a transaction again: %w", err)
 	}
-	m.note(id, func(e *account) { e.begun = nil })
+	m.note(id, func(e *account) { e.decided = nil })
 	return nil
 }
 
@@ -218,7 +230,7 @@ func (m *Markers) settleFor(ctx context.Context, cl *kgo.Client, id string) {
 	m.note(id, func(a *account) { given = *a.given })
 	back := !e.Ended && e.In != given
 	if !back {
-		if err = m.finish(ctx, id); err == nil {
+		if err = m.repeat(ctx, id, 0); err == nil {
 			err = m.Settle(ctx, cl, id, e.In)
 		}
 		back = kafka.VerdictOf(err) == kafka.Fenced

@@ -43,18 +43,18 @@ type Markers struct {
 
 // account is what is known of the transactions of an id.
 type account struct {
-	all    *Markers
-	open   []string                           // topics that the one may write to which has begun and not ended
-	acked  map[kafka.TopicPartition]int64     // and where it is known to have, from which offset on
-	asked  bool                               // that one was asked to commit
-	count  int                                // of transactions that have ended
-	topics map[string]int                     // that any may have written to; and which was the last of those that were aborted, by that count
-	last   map[kafka.TopicPartition]ended     // the last one that is known to have written to a partition; to any of [kafka.OffsetsTopic], as its partition -1
-	held   time.Time                          // since when it is waited for what others have open where this one may have something open; zero: it is not
-	owed   map[kafka.TopicPartition]time.Time // partitions that may lack the marker of one, and before when it is not tried to write it
-	begun  *begun                             // not nil: a transaction of markers may be open
-	look   []string                           // topics whose leaders are to be looked up before the id goes on: one that may have written to them was aborted
-	given  *kafka.ProducerID                  // not nil: this process has fenced the writer, and this is what the id was given then, if it was not busy
+	all     *Markers
+	open    []string                           // topics that the one may write to which has begun and not ended
+	acked   map[kafka.TopicPartition]int64     // and where it is known to have, from which offset on
+	asked   bool                               // that one was asked to commit
+	count   int                                // of transactions that have ended
+	topics  map[string]int                     // that any may have written to; and which was the last of those that were aborted, by that count
+	last    map[kafka.TopicPartition]ended     // the last one that is known to have written to a partition; to any of [kafka.OffsetsTopic], as its partition -1
+	held    time.Time                          // since when it is waited for what others have open where this one may have something open; zero: it is not
+	owed    map[kafka.TopicPartition]time.Time // partitions that may lack the marker of one, and before when it is not tried to write it
+	decided *decision                          // not nil: what was asked for without an answer, and may not have been heard
+	look    []string                           // topics whose leaders are to be looked up before the id goes on: one that may have written to them was aborted
+	given   *kafka.ProducerID                  // not nil: this process has fenced the writer, and this is what the id was given then, if it was not busy
 }
 
 // ended is what is known of a transaction that has written to a partition.
@@ -322,7 +322,7 @@ func (m *Markers) Settle(ctx context.Context, cl *kgo.Client, id string, in kafk
 		if len(tps) == 0 {
 			continue
 		}
-		m.note(id, func(e *account) { e.begun = &begun{in, how == committed} })
+		m.note(id, func(e *account) { e.decided = &decision{in: in, commit: how == committed} })
 		refused, err := kafka.WriteMarkers(ctx, m.client, m.group, id, in, how == committed, tps)
 		level := slog.LevelDebug
 		switch v := kafka.VerdictOf(err); {
@@ -334,7 +334,7 @@ func (m *Markers) Settle(ctx context.Context, cl *kgo.Client, id string, in kafk
 		default:
 			return fmt.Errorf("write the end of a transaction again: %w", err)
 		}
-		m.note(id, func(e *account) { e.begun = nil })
+		m.note(id, func(e *account) { e.decided = nil })
 		if err := m.Look(ctx, cl, topicsOf(tps)); err != nil {
 			return err // it is not known whether they had a leader then
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -336,96 +335,6 @@ func TestMarkersOfWhichIsOpen(t *testing.T) {
 		equal(t, test.name+": it waits", errors.Is(err, errHeld), test.want == "")
 		equal(t, test.name, strings.Join(mc.asked[min(1, len(mc.asked)):], "; "), test.want)
 		equal(t, test.name+": it owes", m.Owes("id"), test.want == "")
-	}
-}
-
-// How a transaction ends that was asked to commit without an answer, its coordinator says; not before a late request could change it no more.
-func TestMarkersResolve(t *testing.T) {
-	for _, test := range []struct {
-		name, states string
-		known, asked bool
-		want         string // what is owed when the leader was lost
-		init         int    // how often the id was asked for
-	}{
-		{"not asked to commit", "CompleteCommit", true, false, "abort", 0},
-		{"committed", "CompleteCommit", true, true, "commit", 0},
-		{"about to be committed", "PrepareCommit", true, true, "commit", 0},
-		{"aborted", "CompleteAbort", true, true, "abort", 0},
-		{"open, and then committed", "Ongoing PrepareCommit", true, true, "commit", 1},
-		{"open, and then aborted", "Ongoing PrepareAbort", true, true, "abort", 1},
-		{"open still", "Ongoing", true, true, "", 1},
-		{"somebody has asked for the id since", "Empty", true, true, "", 0},
-		{"it may not be told", denied, true, true, "", 0},
-		{"it may not be told any more", "Ongoing " + denied, true, true, "", 1},
-		{"of an earlier process", "Ongoing PrepareAbort", false, false, "abort", 1},
-		{"of an earlier process that committed", "PrepareCommit", false, false, "commit", 0},
-		{"of an earlier process, ended", "CompleteAbort", false, false, "", 0},
-	} {
-		mc := newMarkerCluster(t)
-		mc.states["id"] = strings.Fields(test.states)
-		m := NewMarkers(nil, "group", slog.New(slog.DiscardHandler))
-		m.See("orders", map[int32]kafka.Leader{1: {Epoch: 0, There: true}})
-		if test.known {
-			m.of("id").begin([]string{"orders"})
-			m.of("id").wrote([]*kgo.Record{{Topic: "orders", Partition: 1}})
-		}
-		if test.asked {
-			m.of("id").asked = true
-		}
-		if err := m.resolve(t.Context(), mc.cl, "id", time.Minute); err != nil {
-			t.Error(err)
-		}
-		m.See("orders", map[int32]kafka.Leader{1: {Epoch: 2, There: true}})
-		got, tp := "", kafka.TopicPartition{Topic: "orders", Partition: 1}
-		if _, owed := m.of("id").owed[tp]; owed {
-			got = [...]string{aborted: "abort", committed: "commit", unknown: ""}[m.of("id").last[tp].how]
-		}
-		equal(t, test.name, got, test.want)
-		equal(t, test.name+": asked for the id", len(mc.asked), test.init)
-	}
-}
-
-// A coordinator that does not say how a transaction ends, since it is just being moved, is asked again before anybody asks for the id: that it was
-// committed nobody would know any more.
-func TestMarkersResolveWhileTheCoordinatorMoves(t *testing.T) {
-	mc := newMarkerCluster(t)
-	mc.states["id"] = []string{moves}
-	m := NewMarkers(nil, "group", slog.New(slog.DiscardHandler))
-	a, tp := m.of("id"), kafka.TopicPartition{Topic: "orders", Partition: 1}
-	a.begin([]string{"orders"})
-	a.wrote([]*kgo.Record{{Topic: "orders", Partition: 1}})
-	a.asked = true
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := m.resolve(ctx, mc.cl, "id", time.Minute); err == nil {
-		t.Error("it is settled without an answer")
-	}
-	mc.mu.Lock()
-	mc.states["id"] = []string{"PrepareCommit"}
-	mc.mu.Unlock()
-	if err := m.resolve(t.Context(), mc.cl, "id", time.Minute); err != nil {
-		t.Error(err)
-	}
-	equal(t, "committed", m.of("id").last[tp].how == committed, true)
-}
-
-// What is no answer at all may be one later, whatever the client calls it; what no broker knows, or nobody may know, is none later either.
-func TestMayBeTold(t *testing.T) {
-	for err, want := range map[error]bool{
-		nil:                                     false,
-		kerr.CoordinatorLoadInProgress:          true,
-		kerr.TransactionalIDAuthorizationFailed: false,
-		kerr.UnsupportedVersion:                 false,
-		io.EOF:                                  true,
-		io.ErrUnexpectedEOF:                     true,
-		context.DeadlineExceeded:                true,
-		errors.New("the broker connection has died and the request will be retried on a new connection"):             true,
-		errors.New("broker is too old; the broker has already indicated it will not know how to handle the request"): false,
-	} {
-		if err != nil {
-			err = fmt.Errorf("describe transactions: %w", errors.Join(err))
-		}
-		equal(t, fmt.Sprint(err), mayBeTold(err), want)
 	}
 }
 

@@ -38,9 +38,10 @@ type Producer struct {
 	answers  answers
 	client   []kgo.Opt // of every client, with patience where a quota asks for it; nil: not known yet
 	cl       *kgo.Client
-	endings  *endings    // of cl, or of next
-	next     *kgo.Client // being renewed: has asked some brokers in vain, and asks others the next time
-	explicit bool        // AddOffsetsToTxn must come before TxnOffsetCommit (transaction.version below 2)
+	own      *kafka.Coordinator // of the id
+	endings  *endings           // of cl, or of next
+	next     *kgo.Client        // being renewed: has asked some brokers in vain, and asks others the next time
+	explicit bool               // AddOffsetsToTxn must come before TxnOffsetCommit (transaction.version below 2)
 }
 
 // New makes a producer without a client.
@@ -90,7 +91,7 @@ func (p *Producer) makeNext() (err error) {
 		}
 		p.client = append(p.client, kgo.WithHooks(t))
 	}
-	p.endings = &endings{}
+	p.endings, p.own = &endings{}, kafka.NewCoordinatorOf(p.id)
 	p.cfg.Bounds.forget()
 	p.next, err = kgo.NewClient(p.opts()...)
 	return err

@@ -67,7 +67,7 @@ func (tx *Transaction) note(what func(*account)) { tx.p.cfg.Markers.note(tx.p.id
 func (tx *Transaction) commit(ctx context.Context, c *kafka.Coordinator, m kafka.Member, offsets []kafka.Commit) error {
 	p := tx.p
 	if p.explicit {
-		if err := c.AddOffsets(ctx, p.cl, p.id, tx.in); err != nil {
+		if err := c.AddOffsets(ctx, p.cl, p.own, tx.in); err != nil {
 			return err
 		}
 	}
@@ -86,11 +86,14 @@ func (tx *Transaction) Decide(ctx context.Context, records iter.Seq[*kgo.Record]
 		return err
 	}
 	tx.ended = true
-	tx.note(func(e *account) { e.asked = true })
+	tx.note(func(e *account) { e.asked, e.decided = true, &decision{in: tx.in, commit: true, bumps: !tx.p.explicit} })
 	if err := tx.p.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return fmt.Errorf("end transaction %s: %w: %w", tx.p.id, ErrUndecided, err)
 	}
-	tx.note(func(e *account) { e.end(committed) })
+	tx.note(func(e *account) {
+		e.end(committed)
+		e.decided = nil
+	})
 	return nil
 }
 
