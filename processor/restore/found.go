@@ -28,6 +28,12 @@ func (f *Found) until() int64 {
 	return min(f.Bounds.High, *f.Ended)
 }
 
+// ofFormer reports whether the checkpoint is that of a topic of this name that was there before.
+func (f Found) ofFormer() bool {
+	c, err := state.ParseCheckpoint(f.Fetched.Offset, f.Fetched.Epoch, f.Fetched.Metadata)
+	return err == nil && c.TopicID != f.ID.Short()
+}
+
 // checkpointOf sorts what can be wrong with a checkpoint.
 func (e *Env) checkpointOf(p *Partition, f Found) (state.Checkpoint, error) {
 	short := f.ID.Short()

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/state"
 )
 
 // checkpoints fetches the checkpoints of partitions; those that an open transaction may still
@@ -55,10 +56,13 @@ func (r *restore) checkpoints(ctx context.Context, tps []kafka.TopicPartition) (
 func (r *restore) lookUp(ctx context.Context, of map[kafka.TopicPartition]Found) (lacking, err error) {
 	epochs := map[kafka.TopicPartition]int32{}
 	for tp, f := range of {
-		if f.Fetched.Offset < 0 { // the way on is what the store knows
+		switch {
+		case f.Fetched.Offset < 0: // the way on is what the store knows
 			f.Fetched.Epoch = r.storeEpoch(tp, f.ID)
-			of[tp] = f
+		case f.ofFormer():
+			f.Fetched.Epoch = state.NoEpoch // it says nothing of this log
 		}
+		of[tp] = f
 		epochs[tp] = r.Epochs.Comparable(f.Fetched.Epoch)
 	}
 	var ends map[kafka.TopicPartition]int64

@@ -73,6 +73,25 @@ func TestLookUpAsksTwice(t *testing.T) {
 	}
 }
 
+// The epochs of a topic that was made anew begin from 0 again, and what a checkpoint of the former one bears says nothing of them.
+func TestLookUpOfATopicMadeAnew(t *testing.T) {
+	e, w := testCluster(t)
+	e.Epochs.Tell(true)
+	asked := 0
+	w.Epochs(func(int32) int64 { asked++; return -1 })
+	former := state.Checkpoint{TopicID: [4]byte{9}, Offset: 4}
+	metadata, err := former.Metadata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[kafka.TopicPartition]Found{testTP: {ID: testID, Fetched: kafka.Fetched{Offset: 4, Epoch: 7, Metadata: metadata}}}
+	lacking, err := (&restore{Env: e, began: time.Now()}).lookUp(t.Context(), of)
+	if err != nil || lacking != nil || len(of) != 1 {
+		t.Errorf("%v, %v, and of %d it is known", lacking, err, len(of))
+	}
+	equal(t, "questions", asked, 0)
+}
+
 // A partition of which it is not known where its log ends is left out, whatever is said of its epochs.
 func TestLookUpLeavesOutWhatIsNotTold(t *testing.T) {
 	e, w := testCluster(t)
