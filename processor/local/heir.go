@@ -19,6 +19,7 @@ type Heir struct {
 	Store  *state.Partition
 	Reader *kgo.Client // asks where leader epochs end
 	Epochs *kafka.Epochs
+	Cut    int64        // the O that was committed, where the log was cut below it and is gone on with; else 0
 	Log    *slog.Logger // with the partition's name
 }
 
@@ -39,8 +40,10 @@ func (h *Heir) ForgetLost(ctx context.Context, c state.Checkpoint, holds int32, 
 
 // Inherit is what the store spares, and says why it is of no use, if it is not. It may take long, and ends with ctx.
 func (h *Heir) Inherit(ctx context.Context, c state.Checkpoint, logStart, logEnd int64) (pending.Inherited, error) {
+	pos, _ := h.Store.Position()
 	got, err := pending.Inherit(ctx.Err, h.Route, h.Store, c, logStart, logEnd)
 	if err == nil && got.Unused != nil {
+		got.Leads = got.Leads && (pos.Offset > h.Cut || c.Watermark.Less(pos.Watermark)) // else it is the checkpoint that is gone on from that is lower
 		h.tell(got)
 	}
 	return got, err

@@ -72,6 +72,7 @@ func (e *Env) cut(p *Partition, c state.Checkpoint, f Found) (state.Checkpoint, 
 			ErrBeyondLog, p.TP, c.Offset, until)
 	}
 	p.Log.Error("going on although the log has lost records that were accepted", "offset", c.Offset, "log_until", until)
+	p.cut = c.Offset
 	c.Offset, c.LowWater, c.Appended = until, min(c.LowWater, until), true
 	for i := range c.Parsers { // what held from there on holds for what is written there now
 		c.Parsers[i].From = min(c.Parsers[i].From, until)

@@ -23,6 +23,7 @@ type Partition struct {
 	Since              time.Time    // when its restore began
 	Bounds             kafka.Bounds // where its log begins and ends, asked for after its checkpoint
 	Told               int32        // the epoch of its checkpoint, if its leader has told where that ends; else state.NoEpoch
+	cut                int64        // the O that was committed, where its log was cut below it and it goes on; else 0
 	Stopped            error        // why it is, until a person decides; nil: it may catch up
 	Log                *slog.Logger // with its name
 }
@@ -108,7 +109,7 @@ func (e *Env) openStore(ctx context.Context, p *Partition) error {
 		}
 	}
 	logEnd := m.End(p.Bounds.Stable)
-	heir := local.Heir{TP: p.TP, Route: p.Route, Store: store, Reader: e.Reader, Epochs: e.Epochs, Log: p.Log}
+	heir := local.Heir{TP: p.TP, Route: p.Route, Store: store, Reader: e.Reader, Epochs: e.Epochs, Cut: p.cut, Log: p.Log}
 	if err := heir.ForgetLost(ctx, m.Committed, p.Told, logEnd); err != nil {
 		return p.describe("open the store of", err)
 	}

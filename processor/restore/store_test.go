@@ -1,7 +1,10 @@
 package restore
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -192,6 +195,29 @@ func TestUntil(t *testing.T) {
 	for ended, want := range map[int64]int64{40: 40, 60: 60, 99: 60} {
 		if got := (&Found{Bounds: kafka.Bounds{High: 60}, Ended: &ended}).until(); got != want {
 			t.Errorf("the epoch ends at %d: %d, want %d", ended, got, want)
+		}
+	}
+}
+
+// A store that bears the checkpoint of before its log was cut says nothing of offsets that brokers have lost: a person has decided to go on from there.
+func TestStoreOfBeforeTheCut(t *testing.T) {
+	e, _ := stored(t, state.Position{Resume: 30, Offset: 50, LowWater: 20, Parsers: "0:p1"})
+	var told bytes.Buffer
+	e.AcceptLoss, e.Log = true, slog.New(slog.NewTextHandler(&told, nil))
+	metadata, err := state.Checkpoint{TopicID: testID.Short(), Offset: 50, LowWater: 20, Parsers: []state.ParserEpoch{{Spec: "p1"}}}.Metadata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := e.Make(testTP, Found{ID: testID, Fetched: kafka.Fetched{Offset: 50, Epoch: state.NoEpoch, Metadata: metadata}, Bounds: kafka.Bounds{Start: 10, Stable: 40, High: 40}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Open(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"going on although the log has lost records that were accepted": true, "the local store is of no use": true, "has gone back": false} {
+		if strings.Contains(told.String(), text) != want {
+			t.Errorf("it is told that %s: %v\n%s", text, !want, told.String())
 		}
 	}
 }
