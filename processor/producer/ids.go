@@ -49,9 +49,10 @@ var errAllBusy = errors.New("producer: every transactional id waits for targets 
 type Spare struct {
 	await func(id string, free func()) // asks for a busy id until it is free
 
-	mu   sync.Mutex
-	free []string
-	busy map[string]bool
+	mu     sync.Mutex
+	free   []string
+	busy   map[string]bool
+	behind behind
 }
 
 // NewSpare looks after the ids that the producers of a writer do not use. A busy one is given to await, which returns at once, and calls

@@ -175,6 +175,9 @@ func (p *Producer) begin(ctx context.Context) error {
 		}
 		err := p.cfg.Markers.claim(ctx, p.next, p.id, p.cfg.Timeout, kafka.BusyAfter)
 		if err == nil {
+			err = p.catchUp(ctx)
+		}
+		if err == nil {
 			_, _, err = p.next.ProducerID(ctx)
 			return err
 		}

@@ -3,6 +3,7 @@ package producer
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,5 +80,29 @@ func TestNeedsAddOffsets(t *testing.T) {
 		if got, err := NeedsAddOffsets(t.Context(), cl); err != nil || got != want {
 			t.Errorf("transaction.version %d: %v, %v", level, got, err)
 		}
+	}
+}
+
+// Epochs that a coordinator has lost are asked for again, ever more of them, until partitions take what is written.
+func TestLostEpochs(t *testing.T) {
+	none := int16(0)
+	c, p := renewed(t, &none)
+	asked := 0
+	c.ControlKey(int16(kmsg.InitProducerID), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		asked++
+		return nil, nil, false
+	})
+	var took []int
+	for range 4 {
+		asked = 0
+		if err := p.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		took = append(took, asked)
+		p.Behind()
+	}
+	if want := []int{2, 2 + 4, 2 + 16, 2 + 64}; !slices.Equal(took, want) {
+		t.Errorf("%v epochs were asked for, want %v", took, want)
 	}
 }

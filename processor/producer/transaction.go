@@ -90,6 +90,7 @@ func (tx *Transaction) Decide(ctx context.Context, records iter.Seq[*kgo.Record]
 	if err := tx.p.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return fmt.Errorf("end transaction %s: %w: %w", tx.p.id, ErrUndecided, err)
 	}
+	tx.p.cfg.Spare.inTime()
 	tx.note(func(e *account) {
 		e.end(committed)
 		e.decided = nil

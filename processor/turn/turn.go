@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -233,6 +234,9 @@ func (t *Turn) runTransaction(ctx context.Context) {
 		end, cancelEnd := context.WithTimeout(ctx, decisionPatience)
 		defer cancelEnd()
 		err = tx.Decide(end, t.Renderer.records())
+	}
+	if errors.Is(err, kerr.InvalidProducerEpoch) {
+		t.Producer.Behind()
 	}
 	switch {
 	case err == nil:
