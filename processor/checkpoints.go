@@ -50,7 +50,7 @@ func (cs *checkpoints) steps(now time.Time) {
 		return
 	}
 	if long := cs.standstill.step(now, now.Round(0), cs.cfg.SessionTimeout); long > 0 {
-		cs.log.Warn("the process did not run for a while; nothing is delivered before the coordinator says that partitions are still its own", "for", long.Round(time.Millisecond))
+		cs.log.Warn("the process did not run, or waited for brokers, for a while; nothing is delivered before the coordinator says that partitions are still its own", "for", long.Round(time.Millisecond))
 	}
 }
 

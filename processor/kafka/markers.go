@@ -166,7 +166,7 @@ type Leader struct {
 	There bool
 }
 
-// AskLeaders asks for the leaders of topics' partitions, and leaves topics out that brokers say nothing of.
+// AskLeaders asks for the leaders of topics' partitions. A topic that does not exist has none, and one that brokers say nothing of is left out.
 func AskLeaders(ctx context.Context, cl *kgo.Client, topics []string) (map[string]map[int32]Leader, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
@@ -176,7 +176,7 @@ func AskLeaders(ctx context.Context, cl *kgo.Client, topics []string) (map[strin
 	}
 	out := map[string]map[int32]Leader{}
 	for _, t := range resp.Topics {
-		if t.Topic != nil && t.ErrorCode == 0 {
+		if t.Topic != nil && (t.ErrorCode == 0 || t.ErrorCode == kerr.UnknownTopicOrPartition.Code) {
 			out[*t.Topic] = map[int32]Leader{}
 			for _, p := range t.Partitions {
 				out[*t.Topic][p.Partition] = Leader{Epoch: p.LeaderEpoch, There: p.Leader >= 0}

@@ -170,6 +170,37 @@ func (m *Markers) Fence(ctx context.Context, cl *kgo.Client, ids []string, timeo
 	return err
 }
 
+// goneAfter is for how long a topic has not existed when it is forgotten: a broker may not have heard of it yet.
+const goneAfter = 10 * time.Second
+
+// miss takes in that a topic does not exist, and forgets it in time: nothing is owed to it, nor to one that is made anew under its name. The caller holds the lock.
+func (m *Markers) miss(topic string) {
+	written := slices.ContainsFunc(slices.Collect(maps.Values(m.ids)), func(e *account) bool { _, wrote := e.topics[topic]; return wrote })
+	since, missed := m.missing[topic]
+	switch {
+	case !written:
+		return
+	case !missed:
+		m.missing[topic] = time.Now()
+		return
+	case time.Since(since) < goneAfter:
+		return
+	}
+	delete(m.missing, topic)
+	of := func(tp kafka.TopicPartition) bool { return tp.Topic == topic }
+	maps.DeleteFunc(m.leaders, func(tp kafka.TopicPartition, _ kafka.Leader) bool { return of(tp) })
+	maps.DeleteFunc(m.lapses, func(tp kafka.TopicPartition, _ uint64) bool { return of(tp) })
+	for _, e := range m.ids {
+		if slices.Contains(e.open, topic) {
+			continue // when that has ended
+		}
+		delete(e.topics, topic)
+		e.look = slices.DeleteFunc(e.look, func(look string) bool { return look == topic })
+		maps.DeleteFunc(e.last, func(tp kafka.TopicPartition, _ ended) bool { return of(tp) })
+		maps.DeleteFunc(e.owed, func(tp kafka.TopicPartition, _ time.Time) bool { return of(tp) })
+	}
+}
+
 // fenced reports whether this process has ended a transaction of an id whose writer has ended.
 func (m *Markers) fenced(id string) bool {
 	m.mu.Lock()
@@ -210,7 +241,11 @@ func (m *Markers) inherited() (ids, topics []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, e := range m.ids {
-		if e.given != nil && len(e.owed) > 0 {
+		switch {
+		case e.given == nil:
+		case len(e.owed) == 0: // its topics are gone
+			delete(m.ids, id)
+		default:
 			ids = append(ids, id)
 			topics = append(topics, topicsOf(slices.Collect(maps.Keys(e.owed)))...)
 		}

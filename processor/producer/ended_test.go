@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -215,4 +216,51 @@ func TestDecisionIsRepeated(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	equal(t, "read", len(cl.PollFetches(ctx).Records()), 1)
+}
+
+// Nothing is owed to a topic that does not exist any more, nor to one that is made anew under its name, and nothing is kept of it. A broker may only not have heard of it.
+func TestMarkersOfATopicThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMarkers(nil, "group", slog.New(slog.DiscardHandler))
+		owed := kafka.TopicPartition{Topic: "orders"}
+		leads := func(topic string, epoch int32) { m.See(topic, map[int32]kafka.Leader{0: {Epoch: epoch, There: true}}) }
+		leads("orders", 3)
+		leads("bills", 3)
+		for _, id := range []string{"id", "open"} {
+			m.of(id).begin([]string{"orders", "bills"})
+			m.of(id).wrote([]*kgo.Record{{Topic: "orders", Offset: 7}, {Topic: "bills", Offset: 7}})
+		}
+		m.of("id").end(aborted)
+		m.of("fenced").inherit([]kafka.TopicPartition{owed}, false)
+		m.of("fenced").given = &kafka.ProducerID{}
+		leads("orders", 5)
+		leads("bills", 5)
+		keeps := func() string {
+			_, orders := m.of("id").owed[owed]
+			ids, _ := m.inherited()
+			return fmt.Sprint(orders, len(m.leaders), len(m.lapses), len(m.of("id").topics), len(m.of("id").last), len(m.of("id").look), ids, len(m.of("open").owed))
+		}
+		all, less := "true 2 2 3 3 3 [fenced] 2", "false 1 1 2 2 2 [] 2"
+		equal(t, "before", keeps(), all)
+		m.See("orders", nil)
+		time.Sleep(goneAfter - time.Second)
+		m.See("orders", nil)
+		equal(t, "while it may be there", keeps(), all)
+		leads("orders", 5)
+		time.Sleep(goneAfter)
+		m.See("orders", nil)
+		equal(t, "when it was there meanwhile", keeps(), all)
+		m.See("names that were invented", nil)
+		equal(t, "names that are kept", len(m.missing), 1)
+		time.Sleep(goneAfter)
+		m.See("orders", nil)
+		equal(t, "when it is gone", keeps(), less)
+		equal(t, "what is kept of the writer that was fenced", m.fenced("fenced"), false)
+		m.of("open").end(aborted)
+		m.See("orders", nil)
+		time.Sleep(goneAfter)
+		m.See("orders", nil)
+		equal(t, "when the last transaction has ended", len(m.of("open").owed), 1)
+		equal(t, "names that are kept at the end", len(m.missing), 0)
+	})
 }

@@ -35,6 +35,7 @@ type Markers struct {
 
 	mu      sync.Mutex
 	leaders map[kafka.TopicPartition]kafka.Leader // as they were last seen
+	missing map[string]time.Time                  // topics that were written to, and do not exist any more: since when
 	count   uint64                                // of lapses: a partition was seen without a leader, or has been
 	lapses  map[kafka.TopicPartition]uint64       // the last one of each, by that count
 	ids     map[string]*account
@@ -84,19 +85,25 @@ var everywhere = kafka.TopicPartition{Topic: kafka.OffsetsTopic, Partition: -1}
 
 // NewMarkers is for the transactions of a group, and knows of none. The options are those of every client.
 func NewMarkers(client []kgo.Opt, group string, log *slog.Logger) *Markers {
-	return &Markers{client: client, group: group, log: log, leaders: map[kafka.TopicPartition]kafka.Leader{}, lapses: map[kafka.TopicPartition]uint64{}, ids: map[string]*account{}}
+	return &Markers{client: client, group: group, log: log, leaders: map[kafka.TopicPartition]kafka.Leader{}, missing: map[string]time.Time{}, lapses: map[kafka.TopicPartition]uint64{}, ids: map[string]*account{}}
 }
 
 // Through gives the options that clients have from now on. Nothing is written yet.
 func (m *Markers) Through(client []kgo.Opt) { m.client = client }
 
-// See takes in what metadata says of the leaders of a topic's partitions. It is told before anybody writes to one for what that says.
+// See takes in what metadata says of the leaders of a topic's partitions: that there are none, of one that does not exist. It is told before anybody writes to
+// one for what that says.
 func (m *Markers) See(topic string, leaders map[int32]kafka.Leader) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if len(leaders) == 0 {
+		m.miss(topic)
+		return
+	}
+	delete(m.missing, topic)
 	for partition, is := range leaders {
 		tp := kafka.TopicPartition{Topic: topic, Partition: partition}
 		was, known := m.leaders[tp]
@@ -309,7 +316,9 @@ func (m *Markers) Settle(ctx context.Context, cl *kgo.Client, id string, in kafk
 		if err := m.Look(ctx, cl, topics); err != nil {
 			return err
 		}
-		m.note(id, func(e *account) { e.look = e.look[len(topics):] })
+		m.note(id, func(e *account) {
+			e.look = slices.DeleteFunc(e.look, func(topic string) bool { return slices.Contains(topics, topic) })
+		})
 	}
 	payable, before := m.payable(id)
 	ends, err := m.ends(ctx, cl, id, payable)

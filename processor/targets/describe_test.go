@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // described is a broker that tells of topics what it is told to.
@@ -78,22 +80,30 @@ func TestDescribeLimits(t *testing.T) {
 	}
 }
 
-// A look takes in what brokers say of a topic, of its partitions, and of what may be done.
+// A look takes in what brokers say of a topic, of its partitions, and of what may be done, and passes on how many of them there are.
 func TestRefreshSays(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*kmsg.MetadataResponseTopic)
 		status Status
 		denied Status
+		seen   int // partitions; -1: nothing is said of them
 	}{
-		"it is well":         {func(*kmsg.MetadataResponseTopic) {}, Ready, 0},
-		"a partition is not": {func(t *kmsg.MetadataResponseTopic) { t.Partitions[0].ErrorCode = kerr.LeaderNotAvailable.Code }, Troubled, 0},
-		"it is missing":      {func(t *kmsg.MetadataResponseTopic) { t.ErrorCode = kerr.UnknownTopicOrPartition.Code }, Troubled, Missing},
-		"it may be read":     {func(t *kmsg.MetadataResponseTopic) { t.AuthorizedOperations = 1 << kmsg.ACLOperationRead }, Troubled, Forbidden},
-		"it may be written":  {func(t *kmsg.MetadataResponseTopic) { t.AuthorizedOperations = 1 << kmsg.ACLOperationWrite }, Ready, 0},
+		"it is well":         {func(*kmsg.MetadataResponseTopic) {}, Ready, 0, 1},
+		"a partition is not": {func(t *kmsg.MetadataResponseTopic) { t.Partitions[0].ErrorCode = kerr.LeaderNotAvailable.Code }, Troubled, 0, 1},
+		"it is missing": {func(t *kmsg.MetadataResponseTopic) {
+			t.ErrorCode, t.Partitions = kerr.UnknownTopicOrPartition.Code, nil
+		}, Troubled, Missing, 0},
+		"it is not told": {func(t *kmsg.MetadataResponseTopic) {
+			t.ErrorCode, t.Partitions = kerr.TopicAuthorizationFailed.Code, nil
+		}, Troubled, Forbidden, -1},
+		"it may be read":    {func(t *kmsg.MetadataResponseTopic) { t.AuthorizedOperations = 1 << kmsg.ACLOperationRead }, Troubled, Forbidden, 1},
+		"it may be written": {func(t *kmsg.MetadataResponseTopic) { t.AuthorizedOperations = 1 << kmsg.ACLOperationWrite }, Ready, 0, 1},
 	} {
-		ts := New(time.Hour, time.Hour, unseen, slog.New(slog.DiscardHandler))
+		seen := -1
+		ts := New(time.Hour, time.Hour, func(_ string, leaders map[int32]kafka.Leader) { seen = len(leaders) }, slog.New(slog.DiscardHandler))
 		ts.Of([]byte("t"))
 		ts.refresh(t.Context(), described(t, test.change, nil, 0), ts.All())
+		equal(t, name+": partitions that are passed on", seen, test.seen)
 		if s := ts.Of([]byte("t")).State.Load(); s.Status != test.status || s.Denied != test.denied {
 			t.Errorf("%s: it is %v, denied %v: %s", name, s.Status, s.Denied, s.Why)
 		}

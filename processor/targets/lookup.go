@@ -103,7 +103,9 @@ func (ts *Table) refresh(ctx context.Context, cl *kgo.Client, ask []*Target) (to
 		if !ok {
 			continue
 		}
-		ts.see(t.Name, leadersOf(d))
+		if d.Err == nil || errors.Is(d.Err, kerr.UnknownTopicOrPartition) {
+			ts.see(t.Name, leadersOf(d))
+		}
 		old := t.State.Load()
 		takes, ok := limits[t.Name]
 		if !ok {
