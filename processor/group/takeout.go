@@ -62,11 +62,11 @@ func TakeOutReplica(ctx context.Context, cl *kgo.Client, cfg Config, of func(cli
 	})
 }
 
-// insist tries until it succeeds, is refused for good, or the session of the members has ended: then there is none left.
+// insist tries until it succeeds, is refused for good, or the session of the members has ended: then there is none left. It rests longer after each try.
 func insist(ctx context.Context, cfg *Config, try func(context.Context) (int, error)) (out int, err error) {
 	trying, cancel := context.WithTimeout(ctx, cfg.SessionTimeout)
 	defer cancel()
-	for {
+	for tries := 0; ; tries++ {
 		n, err := try(trying)
 		out += n
 		if trying.Err() != nil {
@@ -75,12 +75,16 @@ func insist(ctx context.Context, cfg *Config, try func(context.Context) (int, er
 		if err == nil || !errors.Is(err, errNotIn) && !kafka.IsPassing(err) {
 			return out, err
 		}
-		wait.For(trying, takeOutPause)
+		wait.For(trying, wait.Growing(tries, takeOutFirst, takeOutMost))
 	}
 }
 
-// takeOutPause is the time between two tries.
-const takeOutPause = 20 * time.Millisecond
+// The first and the longest rest between two tries. A try takes time of the group's coordinator that grows with the group, and many processes may join at
+// once; the longest rest is about as long as such a process may wait for nothing.
+const (
+	takeOutFirst = 20 * time.Millisecond
+	takeOutMost  = 500 * time.Millisecond
+)
 
 // errNotIn: this process is not in the group yet, and of other members it does not know whether they run. A group that becomes empty waits for 3 s before it gives anything to the next member
 // (group.initial.rebalance.delay.ms).

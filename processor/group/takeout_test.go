@@ -3,9 +3,11 @@ package group
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -253,6 +255,30 @@ func TestTakeOutReplica(t *testing.T) {
 			if gone.isIn() {
 				t.Error("it is in the group")
 			}
+		})
+	}
+}
+
+// While this process is not in the group, and while brokers do not answer, it tries soon at first and then ever less often, so that the coordinator has
+// time for those that join.
+func TestTakeOutBacksOff(t *testing.T) {
+	for name, failure := range map[string]error{"not in": errNotIn, "no answer": io.ErrUnexpectedEOF} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, tries, soon := time.Now(), 0, 0
+				_, err := insist(t.Context(), &Config{SessionTimeout: 45 * time.Second}, func(context.Context) (int, error) {
+					if tries++; time.Since(began) < 200*time.Millisecond {
+						soon++
+					}
+					return 0, failure
+				})
+				if took := time.Since(began); err != nil || took < 45*time.Second || took > 46*time.Second {
+					t.Errorf("it ended after %v with %v", took, err)
+				}
+				if soon < 4 || tries < 90 || tries > 130 {
+					t.Errorf("it tried %d times in 200 ms, and %d times in a session of 45 s", soon, tries)
+				}
+			})
 		})
 	}
 }
