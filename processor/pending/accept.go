@@ -95,13 +95,19 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, _ error) {
 	a.New = !replay
 	if a.Asks = a.New && req.Attempt == 0 && !req.AtOnce; a.Asks {
 		a.Overdue = req.Due < r.Timestamp.UnixMilli()
-		a.Delay = time.Duration(min(max(req.Due-written.Millis, 0), longestDelay)) * time.Millisecond
+		a.Delay = millis(req.Due - written.Millis)
 	}
 	return a, err
 }
 
-// longestDelay is about as much as a time.Duration holds, in ms.
-const longestDelay = int64(math.MaxInt64 / time.Millisecond)
+// longestDelay is half of what a time.Duration holds, in ms, so that the sum of two does not overflow. That is 146 years; a record may be due later where
+// max_delay does not bound it.
+const longestDelay = int64(math.MaxInt64 / 2 / time.Millisecond)
+
+// millis is so many ms, but no less than none and no more than longestDelay.
+func millis(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), longestDelay)) * time.Millisecond
+}
 
 // RequestOf reads a record again that is to be resolved, into q. The log decides what a record means.
 func (p *Partition) RequestOf(q *topics.Request, it *Item, r *Record) error {

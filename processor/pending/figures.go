@@ -76,6 +76,6 @@ type longestWait struct {
 // see takes in a record that becomes pending.
 func (f *longestWait) see(due, written int64) {
 	if due >= f.due {
-		f.due, f.wait = due, time.Duration(due-written)*time.Millisecond
+		f.due, f.wait = due, millis(due-written)
 	}
 }

@@ -314,16 +314,16 @@ func (k *keyed) count(now int64) Figures {
 // alone: that is not carried, so when the record is due the log must have kept it for no longer than it goes on keeping it.
 func (k *keyed) needs(now int64) time.Duration {
 	last := k.ledger.Last()
-	need := time.Duration(max(last-now, 0)) * time.Millisecond
+	need := millis(last - now)
 	if k.longest.due >= max(last, now) {
 		need = max(need, k.longest.wait)
 	}
-	need += time.Duration(k.parsers.memory()) * time.Millisecond
+	need += millis(k.parsers.memory())
 	if k.remembered.due >= now {
 		need = max(need, k.remembered.wait)
 	}
 	if k.env.Route.Carries() {
-		need = min(need, 2*time.Duration(k.parsers.memory())*time.Millisecond)
+		need = min(need, 2*millis(k.parsers.memory()))
 	}
 	return need
 }

@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -64,5 +65,30 @@ func TestTooFarAheadOfWhenItWasWritten(t *testing.T) {
 		if refused := pt != nil && pt.Items[0].Refusal != nil && pt.Items[0].Refusal.Code == topics.CodeTooFarAhead; refused != c.refused {
 			t.Errorf("written %d ms ahead: refused is %v, want %v", c.ahead, refused, c.refused)
 		}
+	}
+}
+
+// A record that is due later than a time.Duration can say needs the log for as long as that can say, whether it was read, is only in the store, or leaves a stub.
+func TestNeedsOfCenturies(t *testing.T) {
+	const century = 100 * 365 * 24 * time.Hour
+	for _, years := range []int64{140, 290, 300, 1000, 3000} {
+		for _, remember := range []time.Duration{0, 24 * time.Hour, century} {
+			l := remembering(t, remember)
+			staying(l)
+			p := l.live(t)
+			l.read(t, p, testNow, withID(req(0, testNow+years*365*24*3600_000, "orders"), "a"))
+			what := fmt.Sprintf("due after %d years, remembered for %v: ", years, remember)
+			if needs := p.Figures(testNow).Needs; needs < century {
+				t.Errorf("%sneeds %v", what, needs)
+			}
+			p.longest = longestWait{} // as where it was inherited
+			if needs := p.Figures(testNow).Needs; needs < century {
+				t.Errorf("%sneeds %v by the ledger", what, needs)
+			}
+		}
+	}
+	var wait longestWait
+	if wait.see(1e14, 0); wait.wait < century {
+		t.Errorf("what waits until the year 5138 waits for %v", wait.wait)
 	}
 }
