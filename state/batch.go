@@ -23,7 +23,8 @@ type openBatch struct {
 	ops    []op
 	values []byte
 	ids    []idOp
-	below  bool // something was put at or below what was trimmed
+	below  bool  // something was put at or below what was trimmed
+	err    error // of the first put that the batch does not have: Commit returns it and writes nothing
 }
 
 // idOp says that a record has an id, or removed, that it has not.
@@ -73,6 +74,14 @@ func (b *openBatch) put(k Key, value []byte) error {
 	b.ops = append(b.ops, op{k, int32(len(b.values)), int32(len(value)), int32(len(b.ops))})
 	b.values = append(b.values, value...)
 	return nil
+}
+
+// fail notes why the batch does not have what was put.
+func (b *openBatch) fail(err error) error {
+	if b.err == nil {
+		b.err = err
+	}
+	return err
 }
 
 func (b *openBatch) delete(k Key) {

@@ -48,6 +48,33 @@ func doomedStore(t *testing.T) *Store {
 	return s
 }
 
+// A batch that does not have all that was put is not committed, even if nothing has looked at the error of the put: not the position either, which would say
+// that all of it is there. What is put after that has a batch of its own.
+func TestCommitFailsAfterAPut(t *testing.T) {
+	for name, put := range map[string]func(*Partition) error{
+		"a batch that is too large": func(p *Partition) error { return p.Put(due(2), make([]byte, maxBatch)) }, // which is not copied
+		"the zero key":              func(p *Partition) error { return p.Put(Key{}, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := memStore(t)
+			p := openPartition(t, s, orders(0))
+			must(t, p.Put(due(1), nil))
+			err := put(p)
+			must(t, p.Put(due(3), nil))
+			if failed := p.Commit(Position{Resume: 7}); err == nil || !errors.Is(failed, err) {
+				t.Errorf("the put failed with %v, and the commit with %v", err, failed)
+			}
+			if pos, used := p.Position(); used {
+				t.Errorf("it stands at %v", pos)
+			}
+			p = openPartition(t, s, orders(0))
+			holds(t, "after that", p)
+			putAll(t, p, 4)
+			holds(t, "with the next batch", p, 4)
+		})
+	}
+}
+
 // What is put below what was trimmed is held, and does not bring back what was trimmed.
 func TestPutBelowWhatWasTrimmed(t *testing.T) {
 	s := memStore(t)

@@ -39,14 +39,15 @@ func (p *Partition) Position() (Position, bool) {
 	return p.slot.position, p.slot.used
 }
 
-// Put adds a record to the open batch, and copies the value. The key must be above the zero key.
+// Put adds a record to the open batch, and copies the value. The key must be above the zero key. After an error the next Commit fails with it, so who commits
+// need not look at it.
 func (p *Partition) Put(key Key, value []byte) error {
-	if !(Key{}).Less(key) {
-		return p.wrap("put", fmt.Errorf("key %v is not above the zero key", key))
-	}
 	b := p.open()
+	if !(Key{}).Less(key) {
+		return b.fail(p.wrap("put", fmt.Errorf("key %v is not above the zero key", key)))
+	}
 	if err := b.put(key, value); err != nil {
-		return p.wrap("put", err)
+		return b.fail(p.wrap("put", err))
 	}
 	b.below = b.below || !p.trimmed.Less(key)
 	p.moved += keyLen + len(value)
@@ -80,10 +81,13 @@ func (p *Partition) discard() {
 	}
 }
 
-// Commit writes the open batch together with the position that belongs to it: both or neither. It does not wait for
-// the disk, only for room when flushes are far behind.
+// Commit writes the open batch together with the position that belongs to it: both or neither, and neither where a Put
+// of that batch has failed. It does not wait for the disk, only for room when flushes are far behind.
 func (p *Partition) Commit(pos Position) error {
 	defer p.discard()
+	if p.batch != nil && p.batch.err != nil {
+		return p.batch.err
+	}
 	if _, err := p.Counts(); err != nil {
 		return err
 	}
