@@ -22,6 +22,7 @@ type queue struct {
 	near *near
 
 	fifo
+	lastDue   int64      // of what was held so far; a refused record has no due time of its own
 	sightings []Sighting // in rising order of all their numbers
 	lost      lost
 }
@@ -148,6 +149,7 @@ func (q *queue) refuse(r *kgo.Record, refusal *topics.Refusal) { q.hold(r, held{
 func (q *queue) hold(r *kgo.Record, h held) {
 	q.near.hold(r, &h, 0)
 	q.add(h)
+	q.lastDue = max(q.lastDue, h.key.Due)
 }
 
 // copied takes in a copy. What it stands for is resolved, as is all below O, unless that was given up: then it has a due time of its own, which is
@@ -217,9 +219,9 @@ func (q *queue) needs(int64) time.Duration { return q.env.Route.Delay }
 func (q *queue) fill(now int64, room Room, full bool) bool {
 	most := max(room.Share/2, 1<<18)
 	switch {
-	case q.bytes > most, q.len() > 1000 && q.tail().key.Due > now+room.Most:
+	case q.bytes > most, q.len() > 1000 && q.lastDue > now+room.Most:
 		return true
-	case q.bytes < most/2 && (q.len() <= 1000 || q.tail().key.Due < now+room.Most/2):
+	case q.bytes < most/2 && (q.len() <= 1000 || q.lastDue < now+room.Most/2):
 		return false
 	}
 	return full

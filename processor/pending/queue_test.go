@@ -167,3 +167,29 @@ func TestQueueRefusesCopies(t *testing.T) {
 	}
 	equals(t, "taken", got, []string{"6 2 none true", "7 3 stale false"})
 }
+
+// A queue that holds enough for the near window is full, also behind a record that was refused, which has no due time; it goes on being full until half of that is left.
+func TestQueueFullBehindARefusal(t *testing.T) {
+	const delay = 10_000
+	room := Room{Most: delay / 2, Share: 1 << 30}
+	for _, c := range []struct {
+		name string
+		last func(q *queue, offset int64)
+	}{
+		{"a record", func(q *queue, offset int64) { q.hold(recordAt(offset), held{key: state.Key{Due: delay, Seq: offset}}) }},
+		{"a refused one", func(q *queue, offset int64) { q.refuse(recordAt(offset), &topics.Refusal{}) }},
+	} {
+		q := queueOf(delay)
+		q.near = newNear()
+		for offset := range int64(1001) {
+			equal(t, "full below the bound", q.fill(0, room, false), false)
+			q.hold(recordAt(offset), held{key: state.Key{Due: delay, Seq: offset}})
+		}
+		c.last(q, 1001)
+		equal(t, "full behind "+c.name, q.fill(0, room, false), true)
+		equal(t, "full behind "+c.name+" when it is nearer", q.fill(delay*3/5, room, true), true)
+		equal(t, "full behind "+c.name+" when it is near", q.fill(delay*4/5, room, true), false)
+	}
+}
+
+func recordAt(offset int64) *kgo.Record { return &kgo.Record{Offset: offset} }
