@@ -365,3 +365,29 @@ func TestSizeHasIDs(t *testing.T) {
 		t.Errorf("20,000 ids take %d bytes", got)
 	}
 }
+
+// Where a partition stands is told without a handle, and ends none: whoever fills the store goes on. A store that has failed does not tell it.
+func TestPositionIsOnlyRead(t *testing.T) {
+	s := doomedStore(t)
+	want := func(id PartitionID, pos Position, used bool) {
+		t.Helper()
+		if got, is, err := s.Position(id); got != pos || is != used || err != nil {
+			t.Errorf("%v stands at %v, %v, %v; want %v, %v", id, got, is, err, pos, used)
+		}
+	}
+	want(orders(0), Position{}, false)
+	p := openPartition(t, s, orders(0))
+	want(orders(0), Position{}, false)
+	must(t, p.Commit(Position{Resume: 7, Offset: 8}))
+	want(orders(0), Position{Resume: 7, Offset: 8}, true)
+	want(orders(1), Position{}, false)
+	other := orders(0)
+	other.TopicID[0]++
+	want(other, Position{}, false)
+	must(t, p.Commit(Position{Resume: 9, Offset: 9})) // through the same handle
+	want(orders(0), Position{Resume: 9, Offset: 9}, true)
+	s.engine.fail(ErrCorrupt)
+	if _, _, err := s.Position(orders(0)); !errors.Is(err, ErrFailed) {
+		t.Errorf("a store that has failed says %v", err)
+	}
+}

@@ -26,6 +26,38 @@ func (p Position) OnTheWay() Position {
 // IsCheckpoint reports whether what the store holds belongs to the checkpoint that it bears, so that an owner may go on from that without any other.
 func (p Position) IsCheckpoint() bool { return p.Parsers != "" }
 
+// Position tells what was last committed with a partition, false when that is nothing. It only reads: handles stay good.
+func (s *Store) Position(id PartitionID) (pos Position, used bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.engine.enter(); err != nil {
+		return pos, false, fmt.Errorf("position of %v: %w", id, err)
+	}
+	defer s.engine.leave()
+	sl := s.slots[id.name()]
+	if sl == nil || sl.id.TopicID != id.TopicID {
+		return pos, false, nil
+	}
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	return sl.position, sl.used, nil
+}
+
+// Positions tells for each partition that the store has something of what was last committed with it.
+func (s *Store) Positions() map[PartitionID]Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[PartitionID]Position, len(s.slots))
+	for _, sl := range s.slots {
+		sl.mu.Lock()
+		if sl.used {
+			out[sl.id] = sl.position
+		}
+		sl.mu.Unlock()
+	}
+	return out
+}
+
 // PartitionID names what the store keeps apart.
 type PartitionID struct {
 	Group     string // its identity: the name that it had first

@@ -239,21 +239,6 @@ func forget(b *pebble.Batch, p part) error {
 		b.DeleteRange(appendPart(nil, p|idsBit), appendPart(nil, (p+1)|idsBit), nil))
 }
 
-// Positions tells for each partition that the store has something of what was last committed with it.
-func (s *Store) Positions() map[PartitionID]Position {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := make(map[PartitionID]Position, len(s.slots))
-	for _, sl := range s.slots {
-		sl.mu.Lock()
-		if sl.used {
-			out[sl.id] = sl.position
-		}
-		sl.mu.Unlock()
-	}
-	return out
-}
-
 // Err is why the store failed, nil while it works.
 func (s *Store) Err() error {
 	s.mu.Lock()

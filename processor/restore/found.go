@@ -132,13 +132,8 @@ func mayComeAgain(c state.Checkpoint) string {
 // that was committed, and only a whole one judges as its owner did: with a lower O, copies that O had passed would be judged
 // anew, without their records, and what only memory held is read by the parser that held then.
 func (e *Env) fromStore(p *Partition, fresh state.Checkpoint, f Found) (state.Checkpoint, error) {
-	var pos state.Position
-	part, err := e.Store.Partition(e.Store.ID(p.TP, p.ID))
-	known := err == nil
-	if known {
-		pos, known = part.Position()
-	}
-	if !known || !pos.IsCheckpoint() || min(pos.Offset, pos.Resume) < fresh.LowWater {
+	pos, known, err := e.position(p.TP, p.ID)
+	if err != nil || !known || !pos.IsCheckpoint() || min(pos.Offset, pos.Resume) < fresh.LowWater {
 		if f.Bounds.High > f.Bounds.Start {
 			p.Log.Info("no checkpoint; going on from the beginning of the log", "offset", fresh.Offset, "end", f.Bounds.High)
 		}
@@ -162,14 +157,27 @@ func (e *Env) fromStore(p *Partition, fresh state.Checkpoint, f Found) (state.Ch
 
 // storeEpoch is the epoch of what the local store holds of a partition, or state.NoEpoch.
 func (e *Env) storeEpoch(tp kafka.TopicPartition, id kafka.TopicID) int32 {
-	part, err := e.Store.Partition(e.Store.ID(tp, id))
-	if err != nil {
-		return state.NoEpoch
-	}
-	if pos, ok := part.Position(); ok {
+	if pos, known, err := e.position(tp, id); err == nil && known {
 		return pos.Epoch
 	}
 	return state.NoEpoch
+}
+
+// position is that of a partition in the local store, false where that has nothing of it. It is asked before a standby of this process is taken, so it opens
+// no handle, which would end that of the standby.
+func (e *Env) position(tp kafka.TopicPartition, id kafka.TopicID) (pos state.Position, known bool, err error) {
+	if err = e.Store.Try(); err != nil {
+		return pos, false, fmt.Errorf("%w: %w", local.ErrNoStore, err)
+	}
+	store := e.Store.Opened()
+	if store == nil {
+		return pos, false, fmt.Errorf("%w: %s", local.ErrNoStore, e.Store.Why())
+	}
+	if pos, known, err = store.Position(e.Store.ID(tp, id)); errors.Is(err, state.ErrFailed) {
+		e.Store.Failed(err)
+		err = fmt.Errorf("%w: %w", local.ErrNoStore, err)
+	}
+	return pos, known, err
 }
 
 // storeReaches is up to where the local store, or the standby that fills it, holds everything that is pending, so that nothing of that has been lost yet; -1: it is of no use.
@@ -177,12 +185,11 @@ func (e *Env) storeReaches(p *Partition, c state.Checkpoint) (upTo int64, err er
 	if err := e.Standbys.Advance(p.TP, p.ID, c); err != nil {
 		p.Log.Debug("a standby cannot be brought up to the checkpoint", "error", err)
 	}
-	part, err := e.Store.Partition(e.Store.ID(p.TP, p.ID))
+	pos, known, err := e.position(p.TP, p.ID)
 	if err != nil {
 		return -1, err
 	}
-	pos, ok := part.Position()
-	if !ok || !pending.Fits(pos, c) {
+	if !known || !pending.Fits(pos, c) {
 		return -1, nil
 	}
 	return min(pos.Offset, pos.Resume), nil

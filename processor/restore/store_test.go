@@ -5,8 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/duewheel/duewheel/processor/internal/disk"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/local"
 	"github.com/duewheel/duewheel/state"
@@ -219,5 +223,66 @@ func TestStoreOfBeforeTheCut(t *testing.T) {
 		if strings.Contains(told.String(), text) != want {
 			t.Errorf("it is told that %s: %v\n%s", text, !want, told.String())
 		}
+	}
+}
+
+// What fills the store in this process goes on with its handle when a restore looks where the store stands: a standby that is about to be taken.
+func TestPositionIsAskedWithoutAHandle(t *testing.T) {
+	for name, look := range map[string]func(e *Env, p *Partition) error{
+		"up to where it reaches": func(e *Env, p *Partition) error {
+			upTo, err := e.storeReaches(p, state.Checkpoint{Offset: 50})
+			equal(t, "it reaches", upTo, 40)
+			return err
+		},
+		"whether it stands in for a checkpoint": func(e *Env, p *Partition) error {
+			c, err := e.fromStore(p, state.Checkpoint{}, Found{Bounds: kafka.Bounds{High: 60}})
+			equal(t, "O", c.Offset, 50)
+			return err
+		},
+		"its epoch": func(e *Env, p *Partition) error {
+			equal(t, "epoch", e.storeEpoch(p.TP, p.ID), 3)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, p := stored(t, state.Position{})
+			part, err := e.Store.Partition(e.Store.ID(p.TP, p.ID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pos := state.Position{Resume: 40, Offset: 50, Epoch: 3, Parsers: state.ParserList([]state.ParserEpoch{{Spec: "p1"}})}
+			if err := errors.Join(part.Commit(pos), look(e, p), part.Commit(pos)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A store that has failed, which was not seen before it is asked, is one that does not work.
+func TestPositionOfAStoreThatHasFailed(t *testing.T) {
+	e := testEnv(t)
+	var broken disk.Broken
+	e.Store = local.New(state.Options{Dir: "state", FS: broken.FS(vfs.NewMem()), MemoryBudget: 8 << 20, Logger: e.Log}, e.Group, e.Assigned)
+	if err := e.Store.Open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Store.Close)
+	part, err := e.Store.Partition(e.Store.ID(testTP, testID))
+	if err == nil {
+		err = part.Commit(state.Position{Resume: 40, Offset: 50})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken.Fail(syscall.ENOSPC)
+	if err := e.Store.Opened().Flush(); err == nil {
+		t.Fatal("the disk works")
+	}
+	_, known, err := e.position(testTP, testID)
+	if known || !errors.Is(err, local.ErrNoStore) || e.Store.Works() {
+		t.Errorf("it says %v, %v, and the store works: %v", known, err, e.Store.Works())
+	}
+	if _, _, err := e.position(testTP, testID); !errors.Is(err, local.ErrNoStore) {
+		t.Errorf("then it says %v", err)
 	}
 }
