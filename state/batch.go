@@ -13,7 +13,7 @@ import (
 const (
 	// maxBatch keeps a batch well below the 4 GiB at which pebble panics.
 	maxBatch = 1 << 30
-	// keptBatch is the size up to which the memory of a batch is used again.
+	// keptBatch is the size up to which the memory of a batch is used again: that of its values, and that of as many keys.
 	keptBatch = 4 << 20
 )
 
@@ -129,10 +129,11 @@ var batches = sync.Pool{New: func() any { return new(openBatch) }}
 
 // release gives the batch back, but for the memory of an unusually large one.
 func (b *openBatch) release() {
-	if cap(b.values) > keptBatch {
+	if cap(b.values) > keptBatch || cap(b.ops) > keptBatch/keyLen || cap(b.ids) > keptBatch/keyLen {
 		*b = openBatch{}
+	} else {
+		clear(b.ids)
+		*b = openBatch{ops: b.ops[:0], values: b.values[:0], ids: b.ids[:0]}
 	}
-	clear(b.ids)
-	*b = openBatch{ops: b.ops[:0], values: b.values[:0], ids: b.ids[:0]}
 	batches.Put(b)
 }

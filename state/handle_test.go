@@ -391,3 +391,39 @@ func TestPositionIsOnlyRead(t *testing.T) {
 		t.Errorf("a store that has failed says %v", err)
 	}
 }
+
+// The memory of an unusually large batch is given back, whether it is large by its values or by how much it deletes; that of others is used again.
+func TestLargeBatchIsNotKept(t *testing.T) {
+	const many = keptBatch/keyLen + 1
+	for _, c := range []struct {
+		name string
+		fill func(b *openBatch) error
+		kept bool
+	}{
+		{"few", func(b *openBatch) error {
+			b.delete(due(1))
+			b.deleteID([]byte("id"))
+			return b.put(due(2), make([]byte, 100))
+		}, true},
+		{"large values", func(b *openBatch) error { return b.put(due(1), make([]byte, keptBatch+1)) }, false},
+		{"many deletes", func(b *openBatch) error {
+			for i := range int64(many) {
+				b.delete(due(i))
+			}
+			return nil
+		}, false},
+		{"many ids", func(b *openBatch) error {
+			for range many {
+				b.deleteID(nil)
+			}
+			return nil
+		}, false},
+	} {
+		b := new(openBatch)
+		must(t, c.fill(b))
+		b.release()
+		if held := cap(b.values) > 0 || cap(b.ops) > 0 || cap(b.ids) > 0; held != c.kept || len(b.values)+len(b.ops)+len(b.ids) > 0 {
+			t.Errorf("%s: memory is kept: %v, want %v", c.name, held, c.kept)
+		}
+	}
+}
