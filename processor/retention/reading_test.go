@@ -2,8 +2,10 @@ package retention
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"testing"
 	"time"
 
@@ -76,6 +78,27 @@ func TestReadsWhatIsWanted(t *testing.T) {
 		t.Errorf("%v, and the rest begins at %d", err, next)
 	}
 	equals(t, "what the log has left: offsets", offsetsOf(t, records), []int64{50, 80})
+}
+
+// A message of Kafka before 0.10 without key and value is shorter than the header of a batch.
+func TestReadsTheShortestMessage(t *testing.T) {
+	c, cl, g := readable(t)
+	body := []byte{0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff} // magic, attributes, no key, no value
+	message := binary.BigEndian.AppendUint64(nil, 3)
+	message = binary.BigEndian.AppendUint32(message, uint32(4+len(body)))
+	message = append(binary.BigEndian.AppendUint32(message, crc32.ChecksumIEEE(body)), body...)
+	c.ControlKey(int16(kmsg.Fetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		req, resp := kreq.(*kmsg.FetchRequest), kreq.ResponseKind().(*kmsg.FetchResponse)
+		topic, p := kmsg.NewFetchResponseTopic(), kmsg.NewFetchResponseTopicPartition()
+		p.HighWatermark, p.LastStableOffset, p.RecordBatches = 100, 100, message
+		topic.Topic, topic.TopicID, topic.Partitions = testTopic, req.Topics[0].TopicID, append(topic.Partitions, p)
+		resp.Topics = append(resp.Topics, topic)
+		return resp, nil, true
+	})
+	records, next, err := g.read(t.Context(), cl, []int64{3}, 90, 1<<20)
+	if err != nil || next != 90 || len(records) != 1 || records[0].Offset != 3 || records[0].Key != nil || records[0].Value != nil {
+		t.Errorf("%d records, %v, and the rest begins at %d", len(records), err, next)
+	}
 }
 
 // A leader that sends nothing where something was committed is asked once, and an error ends the reading behind what was read.
