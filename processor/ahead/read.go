@@ -122,11 +122,10 @@ type leaders struct {
 
 // of is the leader of a partition, looked up with those of its whole topic where it is not known.
 func (l *leaders) of(ctx context.Context, tp kafka.TopicPartition) (*kgo.Broker, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if leader, has := l.known[tp]; has {
+	if leader, has := l.last(tp); has {
 		return l.cl.Broker(int(leader)), nil
 	}
+	// Not under the lock: another goroutine that asks meanwhile must not wait longer than its own context.
 	asking, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	md, err := kadm.NewClient(l.cl).Metadata(asking, tp.Topic)
@@ -136,6 +135,8 @@ func (l *leaders) of(ctx context.Context, tp kafka.TopicPartition) (*kgo.Broker,
 	if err != nil {
 		return nil, fmt.Errorf("leader of %s: %w", tp, err)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.known == nil {
 		l.known = map[kafka.TopicPartition]int32{}
 	}
@@ -149,6 +150,14 @@ func (l *leaders) of(ctx context.Context, tp kafka.TopicPartition) (*kgo.Broker,
 		return nil, fmt.Errorf("leader of %s: %w", tp, kerr.LeaderNotAvailable)
 	}
 	return l.cl.Broker(int(leader)), nil
+}
+
+// last is the leader of a partition as last looked up.
+func (l *leaders) last(tp kafka.TopicPartition) (leader int32, has bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	leader, has = l.known[tp]
+	return leader, has
 }
 
 // ask has the leader of a partition asked, and once more for some time when that is in vain and may be over soon.

@@ -1,12 +1,16 @@
 package ahead
 
 import (
+	"context"
+	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/processor/kafka"
 )
@@ -63,5 +67,41 @@ func TestTroubleThatIsOverIsNoneOfTheNext(t *testing.T) {
 		if err != nil || asked != moves+1 {
 			t.Errorf("%v after %d", err, asked)
 		}
+	}
+}
+
+// Who looks for a leader while another one waits for brokers that do not answer waits no longer than it may.
+func TestLeaderIsLookedUpBesideAnother(t *testing.T) {
+	s := newSight(t)
+	asked, answered := make(chan struct{}), make(chan struct{})
+	s.c.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
+		close(asked)
+		s.c.SleepControl(func() { <-answered })
+		return nil, nil, false
+	})
+	l := &leaders{cl: s.client()}
+	var first sync.WaitGroup
+	defer first.Wait()
+	defer close(answered)
+	first.Go(func() {
+		if _, err := l.of(t.Context(), s.tp); err != nil {
+			t.Error(err)
+		}
+	})
+	<-asked
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	second := make(chan error, 1)
+	go func() {
+		_, err := l.of(ctx, s.tp)
+		second <- err
+	}()
+	select {
+	case err := <-second:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("it says %v", err)
+		}
+	case <-time.After(kafka.RequestTimeout / 2):
+		t.Error("it waits for another one")
 	}
 }
