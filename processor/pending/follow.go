@@ -227,5 +227,5 @@ func (f *Follower) HandOver(store *state.Partition, c state.Checkpoint) (got Inh
 			return got, false, fmt.Errorf("keep what is remembered: %w", err)
 		}
 	}
-	return Inherited{ledger: p.ledger, Start: p.position, identified: p.identified, dirty: p.identified, copied: p.copied}, true, nil
+	return Inherited{ledger: p.ledger, Start: p.position, identified: p.identified, dirty: true, copied: p.copied}, true, nil
 }

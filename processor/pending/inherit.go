@@ -19,7 +19,7 @@ type Inherited struct {
 	Leads  bool  // because it bears a later checkpoint, that was committed: what the group says now was set back, or its brokers have lost what it said
 
 	ledger     *state.Ledger
-	dirty      bool // the store has an open batch
+	dirty      bool // the store is to write: what is not counted any more may be in its open batch, and its position may be one on the way
 	identified bool // some of what it holds has an id
 	copied     span // the seqs of copies
 }

@@ -99,6 +99,23 @@ func TestFirstReadAfterATakeOverIsRefused(t *testing.T) {
 	})
 }
 
+// What W has passed when a standby is taken over is out of the store, for whoever opens it next, as soon as the owner has synced.
+func TestPassedByATakeOverIsWritten(t *testing.T) {
+	l := testOwner(t)
+	spec := state.ParserEpoch{Spec: l.route.Spec()}
+	f := l.following(t, checkpointAt(2, 0, state.Key{}, spec), req(0, ms(farMs), "orders"), req(1, ms(farMs+1), "orders"))
+	p := l.handedOver(t, f, checkpointAt(2, 1, state.Key{Due: ms(farMs)}, spec))
+	must(t, p.Sync())
+	store, err := l.store.Partition(testID)
+	must(t, err)
+	counts, err := store.Counts()
+	must(t, err)
+	equal(t, "the store counts what is resolved", counts.Has(0, false), false)
+	equal(t, "the store counts what is pending", counts.Has(1, false), true)
+	pos, _ := store.Position()
+	equal(t, "position", pos, resting(&p.window))
+}
+
 // A standby does not take over what was given up meanwhile: it has passed over what names that, and copies of it.
 func TestGivenUpIsNotHandedOver(t *testing.T) {
 	l := testOwner(t)
