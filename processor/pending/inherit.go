@@ -57,7 +57,7 @@ func inherit(stopped func() error, route *topics.Route, store *state.Partition, 
 	pos, ok := store.Position()
 	if !ok || pos.Resume > logEnd || !Fits(pos, c) {
 		if ok {
-			nothing.Leads = pos.IsCheckpoint() && c.GivenUp == 0 && (pos.Offset > c.Offset || c.Watermark.Less(pos.Watermark))
+			nothing.Leads = Leads(pos, c)
 			nothing.Unused = fmt.Errorf("it resumes at %d with L %d, O %d and W %v, and the checkpoint has L %d, O %d and W %v", pos.Resume, pos.LowWater, pos.Offset, pos.Watermark, c.LowWater, c.Offset, c.Watermark)
 		}
 		return nothing, store.Drop()
@@ -78,6 +78,11 @@ func inherit(stopped func() error, route *topics.Route, store *state.Partition, 
 		return nothing, fmt.Errorf("empty it: %w", err)
 	}
 	return nothing, nil
+}
+
+// Leads reports whether a store bears a later checkpoint than the group tells, which nobody has set back.
+func Leads(pos state.Position, c state.Checkpoint) bool {
+	return pos.IsCheckpoint() && c.GivenUp == 0 && (pos.Offset > c.Offset || c.Watermark.Less(pos.Watermark))
 }
 
 // bringing brings what a store counts from its own position to a checkpoint. It looks at what has changed in between, and not at what is

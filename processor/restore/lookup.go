@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -87,6 +88,9 @@ func (r *restore) lookUp(ctx context.Context, of map[kafka.TopicPartition]Found)
 			why = fmt.Errorf("where %s ends is said by a leader of epoch %d, and records of epoch %d were read: %w", tp, f.Bounds.Epoch, f.Fetched.Epoch, kerr.NotLeaderForPartition)
 			r.Reader.ForceMetadataRefresh()
 		}
+		if why == nil {
+			why = r.outdated(tp, f)
+		}
 		if why != nil {
 			lacking = why
 			delete(of, tp)
@@ -100,6 +104,27 @@ func (r *restore) lookUp(ctx context.Context, of map[kafka.TopicPartition]Found)
 // deposedPatience is for how long a leader is not believed that is of an older epoch than the checkpoint: there is another one, and this one is cut off from
 // the other brokers and does not know. Some services have epochs of their own, so not for ever.
 const deposedPatience = 3 * time.Second
+
+// outdatedPatience is for how long a checkpoint is not believed that is older than the one that the local store bears. A coordinator of the group that was
+// moved again while it was loading may tell offsets of minutes before, until it is moved once more (seen with Kafka 4.3.1, for nearly a minute). They may
+// have been lost, too, or set back, so not for ever.
+const outdatedPatience = time.Minute
+
+// outdated says why a checkpoint is not believed: nil where it is. A store that holds more than there is says nothing.
+func (r *restore) outdated(tp kafka.TopicPartition, f Found) error {
+	if f.Fetched.Offset < 0 || time.Since(r.began) >= outdatedPatience {
+		return nil
+	}
+	c, err := state.ParseCheckpoint(f.Fetched.Offset, f.Fetched.Epoch, f.Fetched.Metadata)
+	if err != nil || c.TopicID != f.ID.Short() {
+		return nil
+	}
+	pos, known, err := r.position(tp, f.ID)
+	if err != nil || !known || !pending.Leads(pos, c) || pos.Offset > f.until() {
+		return nil
+	}
+	return fmt.Errorf("the checkpoint of %s has O %d and W %v, and the local store bears a later one, with O %d and W %v; a coordinator that is being moved may be behind, so it is asked again for a while", tp, c.Offset, c.Watermark, pos.Offset, pos.Watermark)
+}
 
 // believed is where an epoch ends, or nil where its leader does not tell how it is: what says that a log was cut is worth a second question.
 func (r *restore) believed(ctx context.Context, tp kafka.TopicPartition, f Found, end int64) (*int64, error) {

@@ -92,6 +92,64 @@ func TestLookUpOfATopicMadeAnew(t *testing.T) {
 	equal(t, "questions", asked, 0)
 }
 
+// A checkpoint that is older than the one that the local store bears is asked for again, for a while: a coordinator may be behind. Where the log is cut, or a
+// person has set it back, it is the store that is of no use.
+func TestLookUpOfAnOutdatedCheckpoint(t *testing.T) {
+	w := state.Key{Due: 9, Seq: 8}
+	for _, test := range []struct {
+		name     string
+		position state.Position
+		c        state.Checkpoint
+		ago      time.Duration // since when it is asked for
+		believed bool
+	}{
+		{"O is older", state.Position{Offset: 4, Resume: 4, Parsers: "0:p1"}, state.Checkpoint{Offset: 3}, 0, false},
+		{"W is older", state.Position{Offset: 4, Resume: 4, Watermark: w, Parsers: "0:p1"}, state.Checkpoint{Offset: 4}, 0, false},
+		{"for long", state.Position{Offset: 4, Resume: 4, Parsers: "0:p1"}, state.Checkpoint{Offset: 3}, outdatedPatience, true},
+		{"it is the same", state.Position{Offset: 4, Resume: 4, Watermark: w, Parsers: "0:p1"}, state.Checkpoint{Offset: 4, Watermark: w}, 0, true},
+		{"it is newer", state.Position{Offset: 3, Resume: 3, Parsers: "0:p1"}, state.Checkpoint{Offset: 4, Watermark: w}, 0, true},
+		{"the log is cut", state.Position{Offset: 6, Resume: 6, Parsers: "0:p1"}, state.Checkpoint{Offset: 3}, 0, true},
+		{"it was set back", state.Position{Offset: 4, Resume: 4, Parsers: "0:p1"}, state.Checkpoint{Offset: 3, LowWater: 3, GivenUp: 3}, 0, true},
+		{"the store has nothing", state.Position{}, state.Checkpoint{Offset: 3}, 0, true},
+		{"of a former topic", state.Position{Offset: 4, Resume: 4, Parsers: "0:p1"}, state.Checkpoint{Offset: 3, TopicID: [4]byte{9}}, 0, true},
+	} {
+		e, _ := stored(t, test.position)
+		if test.c.TopicID == [4]byte{} {
+			test.c.TopicID = testID.Short()
+		}
+		metadata, err := test.c.Metadata()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := Found{ID: testID, Fetched: kafka.Fetched{Offset: test.c.Offset, Epoch: state.NoEpoch, Metadata: metadata}, Bounds: kafka.Bounds{Stable: 5, High: 5}}
+		err = (&restore{Env: e, began: time.Now().Add(-test.ago)}).outdated(testTP, f)
+		equal(t, test.name+": it is believed", err == nil, test.believed)
+	}
+}
+
+// A partition whose checkpoint is not believed is left out, and is looked up again.
+func TestLookUpLeavesOutWhatIsOutdated(t *testing.T) {
+	e, _ := testCluster(t)
+	part, err := e.Store.Partition(e.Store.ID(testTP, testID))
+	if err == nil {
+		err = part.Commit(state.Position{Watermark: state.Key{Due: 9, Seq: 8}, Parsers: "0:p1"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	metadata, err := state.Checkpoint{TopicID: testID.Short()}.Metadata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ago, want := range map[time.Duration]int{0: 0, outdatedPatience: 1} {
+		of := map[kafka.TopicPartition]Found{testTP: {ID: testID, Fetched: kafka.Fetched{Epoch: state.NoEpoch, Metadata: metadata}}}
+		lacking, err := (&restore{Env: e, began: time.Now().Add(-ago)}).lookUp(t.Context(), of)
+		if err != nil || len(of) != want || (lacking == nil) != (want == 1) {
+			t.Errorf("after %s: %v, %v, and %d are believed", ago, lacking, err, len(of))
+		}
+	}
+}
+
 // A partition of which it is not known where its log ends is left out, whatever is said of its epochs.
 func TestLookUpLeavesOutWhatIsNotTold(t *testing.T) {
 	e, w := testCluster(t)
