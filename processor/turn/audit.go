@@ -45,7 +45,7 @@ func (r *Renderer) openAudit(ctx context.Context, pt *Part) error {
 	}
 	r.auditor.open(r.AuditTopic, pt.TP.Topic, r.Group, r.now)
 	t := r.Targets.Of([]byte(r.AuditTopic))
-	if st := r.await(ctx, t); !r.takes(t, st, true) {
+	if st := r.lookups.await(ctx, r.Targets, t); !r.takes(t, st, true) {
 		return StuckError{fmt.Sprintf("what becomes of requests cannot be written to the audit topic %s: %s", t.Name, st.NotReady())}
 	}
 	return nil

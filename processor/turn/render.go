@@ -33,7 +33,7 @@ type Renderer struct {
 	now     time.Time     // the timestamp of what is delivered
 	parts   []*Part       // that are rendered together
 	named   bool          // the targets of all its records have been named
-	waited  time.Duration // for looks at targets
+	lookups lookups
 
 	resolves bool // the last item has a resolve record
 
@@ -55,7 +55,7 @@ func (r *Renderer) Reset() {
 	r.auditor.reset()
 	r.headers, r.buf, r.Outputs = r.headers[:0], r.buf[:0], r.Outputs[:0]
 	r.target, r.state, r.allowed, r.trials = nil, nil, nil, nil
-	r.parts, r.named, r.waited = nil, false, 0
+	r.parts, r.named, r.lookups = nil, false, lookups{}
 }
 
 // Forget gives up memory that a client may still be looking at.
@@ -89,15 +89,18 @@ func (r *Renderer) nameTargets() {
 	}
 }
 
+// lookups are the first looks at the targets of a turn.
+type lookups struct{ waited time.Duration }
+
 // await waits until it is known whether a target can take records, for as long as the turn may wait yet: targets are looked up together, so
 // brokers that do not answer for one mostly do not for the next one either.
-func (r *Renderer) await(ctx context.Context, t *targets.Target) *targets.State {
+func (l *lookups) await(ctx context.Context, ts *targets.Table, t *targets.Target) *targets.State {
 	if s := t.State.Load(); s.Status != targets.Unknown {
 		return s
 	}
 	began := time.Now()
-	s := r.Targets.Await(ctx, t, lookupWait-r.waited)
-	r.waited += time.Since(began)
+	s := ts.Await(ctx, t, lookupWait-l.waited)
+	l.waited += time.Since(began)
 	return s
 }
 
@@ -198,7 +201,7 @@ func (r *Renderer) item(ctx context.Context, pt *Part, it *pending.Item, now int
 		if r.target.State.Load().Status == targets.Unknown {
 			r.nameTargets()
 		}
-		r.state = r.await(ctx, r.target)
+		r.state = r.lookups.await(ctx, r.Targets, r.target)
 	}
 	t, st := r.target, r.state
 	if refusal := deniedBy(t, st, req, pt.Route, pt.TP.Partition); refusal != nil {
@@ -282,7 +285,7 @@ func produceRefusal(code topics.Code, format string, args ...any) *topics.Refusa
 func (r *Renderer) deadLetter(ctx context.Context, pt *Part, it *pending.Item, refusal *topics.Refusal) error {
 	rec := &r.rec
 	t := r.Targets.Of([]byte(pt.Route.LetterBox(refusal)))
-	st := r.await(ctx, t)
+	st := r.lookups.await(ctx, r.Targets, t)
 	if !r.takes(t, st, true) {
 		return StuckError{fmt.Sprintf("a record has to go to the dead letter topic %s: %s", t.Name, st.NotReady())}
 	}
@@ -370,7 +373,7 @@ func (r *Renderer) append(ctx context.Context, pt *Part, it *pending.Item, kind 
 // delayTopic is the delay topic of a partition as a target, if that partition can be written to, whatever others of it are in.
 func (r *Renderer) delayTopic(ctx context.Context, pt *Part) (*targets.Target, *targets.State, error) {
 	t := r.Targets.Of([]byte(pt.TP.Topic))
-	st := r.await(ctx, t)
+	st := r.lookups.await(ctx, r.Targets, t)
 	if !st.TakesFor(pt.TP.Partition) && !r.takes(t, st, true) {
 		return nil, nil, StuckError{fmt.Sprintf("delay topic %s: %s", t.Name, st.NotReady())}
 	}

@@ -51,7 +51,7 @@ func TestLookupsAreAwaitedTogether(t *testing.T) {
 			r.Reset()
 			began := time.Now()
 			for i := range 100 {
-				equal(t, "status", r.await(t.Context(), r.Targets.Of([]byte(strconv.Itoa(i)))).Status, targets.Unknown)
+				equal(t, "status", r.lookups.await(t.Context(), r.Targets, r.Targets.Of([]byte(strconv.Itoa(i)))).Status, targets.Unknown)
 			}
 			if waited := time.Since(began); waited < lookupWait || waited > 2*lookupWait {
 				t.Errorf("it waited %v", waited)
