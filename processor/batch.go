@@ -66,8 +66,8 @@ const (
 	turnTrips = 3
 )
 
-// briskly is how long such a turn is to take where one trip takes so long: at least twice what it takes without a record.
-func briskly(trip time.Duration) time.Duration { return max(briskTurn, 2*turnTrips*trip) }
+// briskly is how long such a turn is to take where the way to the brokers takes so long: at least twice what it takes without a record.
+func briskly(way time.Duration) time.Duration { return max(briskTurn, 2*turnTrips*way) }
 
 // after is the share after a turn that could not hold all that was due, where it is to take so long.
 func (b brisk) after(carried batch, took, within time.Duration, of batch) brisk {

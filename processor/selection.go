@@ -202,7 +202,7 @@ func (s *selection) resize(t *turn.Turn) {
 	took := time.Since(t.Began) + throttled
 	was := s.batch
 	if t.Full && throttled == 0 {
-		s.brisk = s.brisk.after(carried, took, briskly(s.targets.Trip()), was)
+		s.brisk = s.brisk.after(carried, took, briskly(s.targets.Way()), was)
 	}
 	if t.Outcome == turn.Done && t.Sending > 0 {
 		took = max(t.Sending, throttled)

@@ -49,7 +49,7 @@ func (s *Spare) more() (n int, tell bool) {
 }
 
 const (
-	catchUpPause = 10 * time.Millisecond // between two epochs
+	catchUpPause = 30 * time.Millisecond // between two epochs
 	catchUpMost  = 4 * time.Second       // is asked for them, and then it is tried what they are worth
 )
 

@@ -96,10 +96,15 @@ func TestFailuresCountFromTheTrialOn(t *testing.T) {
 // How far brokers are away is learned from those that answer: one that lets a look run into its time is not far away, but silent.
 func TestTripsOfAnswers(t *testing.T) {
 	ts := testTable(time.Second)
-	for _, c := range []struct{ took, want time.Duration }{
-		{kafka.BrokerPatience, 0}, {100 * time.Millisecond, 100 * time.Millisecond}, {kafka.BrokerPatience, 100 * time.Millisecond}, {200 * time.Millisecond, 125 * time.Millisecond},
+	for _, c := range []struct{ took, trip, way time.Duration }{
+		{kafka.BrokerPatience, 0, 0},
+		{100 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond},
+		{kafka.BrokerPatience, 100 * time.Millisecond, 100 * time.Millisecond},
+		{260 * time.Millisecond, 140 * time.Millisecond, 105 * time.Millisecond},
+		{60 * time.Millisecond, 120 * time.Millisecond, 60 * time.Millisecond},
 	} {
 		ts.noteTrip(c.took)
-		equal(t, "the way", ts.Trip(), c.want)
+		equal(t, "the trip", ts.Trip(), c.trip)
+		equal(t, "the way", ts.Way(), c.way)
 	}
 }

@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -25,6 +26,7 @@ type Table struct {
 
 	wake wait.Wake
 	trip atomic.Int64 // ns
+	near atomic.Int64 // ns
 
 	mu sync.RWMutex
 	m  map[string]*Target
@@ -33,15 +35,17 @@ type Table struct {
 // Trip is how long brokers take to answer what a look asks first, smoothed: one that was busy for a moment is not slow.
 func (ts *Table) Trip() time.Duration { return time.Duration(ts.trip.Load()) }
 
+// Way is how long the way to the brokers and back takes at least: about as long as the quickest of such answers of late. One that is busy is not farther away.
+func (ts *Table) Way() time.Duration { return time.Duration(ts.near.Load()) }
+
 // noteTrip notes how long brokers have taken to answer what a look asks first. One that was silent makes the others none the slower.
 func (ts *Table) noteTrip(d time.Duration) {
-	was := ts.Trip()
-	if was == 0 {
-		was = d
+	if d >= kafka.BrokerPatience {
+		return
 	}
-	if d < kafka.BrokerPatience {
-		ts.trip.Store(int64(was + (d-was)/4))
-	}
+	was, near := cmp.Or(ts.Trip(), d), cmp.Or(ts.Way(), d)
+	ts.trip.Store(int64(was + (d-was)/4))
+	ts.near.Store(int64(min(d, near+(d-near)/32)))
 }
 
 // New begins with none. A target is dead-lettered for when brokers have answered for so long, without a break, that it does not
