@@ -87,7 +87,7 @@ func (f *fifo) bring(i int) bool {
 	if a == nil {
 		return true
 	}
-	if f.failed || f.store == nil {
+	if f.failed {
 		return false
 	}
 	back := make([]held, 0, fifoBlock)
@@ -119,11 +119,11 @@ var errNotBack = errors.New("pending: the store does not give back what was laid
 
 // stuck reports whether the store has failed that keeps what comes first.
 func (f *fifo) stuck() bool {
-	return f.n > 0 && f.blocks[0].aside != nil && (f.failed || f.store == nil)
+	return f.n > 0 && f.blocks[0].aside != nil && f.failed
 }
 
 // Forgo goes on without the store. What that has kept of the list has to be read again: nothing behind it is taken until then.
 func (k *keyed) Forgo() {
 	k.window.Forgo()
-	k.blind, k.late.store = k.blind || k.late.away > 0, nil
+	k.blind, k.late.store, k.late.failed = k.blind || k.late.away > 0, nil, true
 }

@@ -11,7 +11,26 @@ import (
 
 // Check returns an error if an invariant does not hold. Tests call it after each step.
 func Check(p *Partition) error {
-	return errors.Join(checkMarks(p), checkLate(p), checkConfirmed(p), checkStubs(p), checkIDs(p), checkNothing(p), checkCounts(p), checkLines(p), checkEarly(p), checkScouted(p))
+	return errors.Join(checkMarks(p), checkStoreless(p), checkLate(p), checkConfirmed(p), checkStubs(p), checkIDs(p), checkNothing(p), checkCounts(p), checkLines(p), checkEarly(p), checkScouted(p))
+}
+
+// checkStoreless finds what only a partition with a store can know, or has to write.
+func checkStoreless(p *Partition) error {
+	if p.store != nil {
+		return nil
+	}
+	first, some := p.ledger.First()
+	switch {
+	case p.identified:
+		return errors.New("there is no store, and some of what it holds has an id")
+	case p.dirty:
+		return errors.New("there is no store, and it has an open batch")
+	case p.late.away > 0 && !(p.blind && p.late.failed):
+		return fmt.Errorf("there is no store, and %d bytes that it keeps are awaited", p.late.away)
+	case some && first < p.committed.LowWater:
+		return fmt.Errorf("there is no store, and record %d below L %d is pending or remembered", first, p.committed.LowWater)
+	}
+	return nil
 }
 
 func checkMarks(p *Partition) error {

@@ -120,7 +120,7 @@ func (k copying) replay(cp copyOf, near *sifted) error {
 	if err != nil || found == isSo {
 		return err
 	}
-	if k.store != nil && k.ledger.Has(cp.at) {
+	if k.ledger.Has(cp.at) { // only what the store holds can be known before it is read
 		stubs{&k.window}.deleteEarly(cp.key, cp.at, runID(cp.run))
 	}
 	return moving{&k.window}.keepRun(cp, near)
@@ -195,7 +195,7 @@ func (w stubs) has(stub state.Key, id []byte) (found bool, err error) {
 	for _, n := range w.ids.find(id) {
 		found = found || n.stub && n.key == stub
 	}
-	if found || w.store == nil {
+	if found {
 		return found, nil
 	}
 	if err := w.commit(); err != nil {
@@ -354,7 +354,7 @@ func (w moving) forgetBelow(low int64) error {
 		first, ok := w.ledger.First()
 		return ok && first < low
 	}
-	if w.store == nil || !below() {
+	if !below() { // without a store nothing is
 		return nil
 	}
 	if err := w.Sync(); err != nil { // a scan sees what is committed

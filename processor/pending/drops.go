@@ -221,7 +221,7 @@ func (d *drops) addWanted(w *window, all wanted) {
 		}
 	}
 	switch {
-	case !w.identified || w.store == nil:
+	case !w.identified:
 	case all.writtenBy > 0:
 		all.id = bytes.Clone(all.id)
 		d.wanted = append(d.wanted, all)

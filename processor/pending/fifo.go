@@ -76,7 +76,7 @@ type fifo struct {
 	store     *state.Partition // nil: there is none, or none is needed
 	nextAside uint64           // of blocks that were laid aside
 	away      int64            // bytes of those that are
-	failed    bool             // the store has not given one back
+	failed    bool             // the store has not given one back, or is not there any more
 }
 
 // block is some records in order, or where they are.

@@ -109,7 +109,7 @@ func (w *index) deleteID(run []byte, key state.Key) {
 
 // inStore finds in the store what is pending of some ids. What the open batch holds it does not find.
 func (w *index) inStore(all iter.Seq2[int, []byte], fn func(i int, e indexEntry)) error {
-	if !w.identified || w.store == nil {
+	if !w.identified {
 		return nil
 	}
 	err := w.store.FindIDs(all, func(i int, key state.Key, note int64) {
@@ -126,7 +126,7 @@ func (w *index) inStore(all iter.Seq2[int, []byte], fn func(i int, e indexEntry)
 // lookUp asks the store at once for the ids that records are likely to have, of which there are most at most. What it has not got it is not asked for again
 // before its next commit.
 func (w *index) lookUp(likely iter.Seq2[int, []byte], most int) error {
-	if !w.identified || w.store == nil {
+	if !w.identified {
 		return nil
 	}
 	var hashes []idHash

@@ -186,7 +186,7 @@ func (k *keyed) resolve(key state.Key, by int64) error {
 // Load brings what is due soon into memory, and decides what records do that name others.
 func (k *keyed) Load(now int64, room Room) error {
 	switch {
-	case k.late.stuck() && k.store != nil:
+	case k.late.stuck() && !k.blind: // else it is read again, which the store is not asked for
 		return cmp.Or(k.Flush(), errNotBack) // nothing else of it may ask the store, which is to be known to have failed
 	case !k.live || k.blind:
 	case len(k.questions) > 0:

@@ -120,3 +120,19 @@ func TestDroppedIsForgotten(t *testing.T) {
 	equal(t, "kept of what is read then", len(p.dropped), 0)
 	equal(t, "pending", p.Pending(), 1)
 }
+
+// A partition that has forgone its store asks it nothing more: neither of ids, nor of what it has laid aside, nor of what lies below L.
+func TestForgoneStoreIsNotAsked(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	l.read(t, p, testNow, withID(req(0, ms(farMs), "orders"), "a"))
+	equal(t, "the store has an id", p.identified, true)
+	p.Forgo()
+	must(t, Check(p))
+	must(t, p.Expect([]*kgo.Record{withID(req(1, ms(farMs), "orders"), "a")}))
+	l.read(t, p, testNow, withID(req(1, ms(farMs), "orders"), "a"), req(2, ms(1), "orders"))
+	must(t, p.Load(ms(1), l.room))
+	must(t, p.Sync())
+	must(t, Check(p))
+	equal(t, "it is to be read again", p.UsedUp(testNow, l.room), true)
+}
