@@ -22,7 +22,10 @@
 // Key and Checkpoint are values. A Ledger and a Partition belong to the goroutine that owns the partition, and have no
 // lock. A Store may be used from anywhere. Opening a partition ends every earlier handle of it: a write through an ended
 // handle is refused, and that is decided under the lock under which the write happens, so a lane that lost a partition
-// cannot write into what the next lane has read. Nothing here looks at the clock.
+// cannot write into what the next lane has read.
+//
+// No answer about a record depends on the clock. It tells only how much comes at a time: whether there is room for more
+// (engine.go), and whether compactions wait (deferral.go).
 //
 // # What is durable when
 //
@@ -46,7 +49,7 @@
 //	part | 2^30 (4)   'c'   number (8)             what a batch has changed of them
 //	part | 2^30 (4)   'r'   page (8)               offsets of records, of a quarter of a million; 's': of stubs
 //	part | 2^30 (4)   't'   number (8)             what an owner has laid aside, of no use to the next one
-//	part | 2^31 (4)   length of the id - 1 (1)   id   due ^ 2^63 (8)   seq ^ 2^63 (8)     when it was written, in ms (8)
+//	part | 2^31 (4)   length of the id - 1 (1)   id   due ^ 2^63 (8)   seq ^ 2^63 (8)     a note of the caller (8): pending has when it was written, in ms, times 2, and 1 more for a stub
 //
 // What is above the watermark of a position is counted with it: each batch bears what it changes of that, and now and then one bears all. So
 // the counts that a crash leaves are those of the records that it leaves.
