@@ -63,7 +63,7 @@ func (e indexEntry) note() int64 {
 
 func entryOf(key state.Key, note int64) indexEntry { return indexEntry{key, note >> 1, note&1 != 0} }
 
-// idHash stands for an id in memory: 128 bits of keyed hashes, so that two ids share one is not to be expected, nor can be brought about.
+// idHash stands for an id in memory: 127 bits of keyed hashes, and one that is always set, so that none is zero. That two ids share one is not to be expected, nor can it be brought about.
 type idHash [2]uint64
 
 // ids are those that memory knows. The zero value is of no use.

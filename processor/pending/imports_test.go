@@ -20,7 +20,7 @@ var impure = map[string][]string{
 
 // pureAllTheSame is what is used of those, and why.
 var pureAllTheSame = map[string]string{
-	"ids.go: maphash.MakeSeed": "who chooses ids must not choose where their hashes lie in a table. No answer follows from that: hashes of 128 bits stand for the ids themselves",
+	"ids.go: maphash.MakeSeed": "who chooses ids must not choose where their hashes lie in a table. No answer follows from that: hashes of 127 bits stand for the ids themselves",
 	"ids.go: maphash.Bytes":    "with those seeds",
 }
 
