@@ -185,7 +185,7 @@ func (d *drops) add(w *window, key state.Key) {
 // takes is add for what lies at an offset, and takes a record away; below 0: it is resolved otherwise.
 func (d *drops) takes(w *window, key state.Key, by int64) {
 	d.add(w, key)
-	if !w.live && w.readAgain > 0 && w.start == w.committed.LowWater && w.lateUpTo.Less(key) { // all is read that tells of it, and by no follower, which decides nothing
+	if !w.live && w.foundEnd > 0 && w.start == w.committed.LowWater && w.lateUpTo.Less(key) { // all is read that tells of it, and by no follower, which decides nothing
 		w.takers.add(key, by)
 	}
 }

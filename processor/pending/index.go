@@ -16,7 +16,7 @@ type index struct {
 
 	ids        *ids
 	identified bool  // some of what the store holds has an id
-	readAgain  int64 // what lies below this offset the store may hold from an earlier life, even if it was read into memory
+	foundEnd   int64 // where the log ended when the checkpoint was found: what lies below, an earlier life may have put into the store, even if it was read into memory
 	deciding   bool  // what is in ids stays there, even if the store knows it by now
 	copied     span  // the seqs of copies, as far as any was seen
 	blind      bool  // the store has failed, and with it the ids of what only it held

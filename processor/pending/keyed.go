@@ -273,7 +273,7 @@ type settled struct{ *keyed }
 
 // stored takes in that an item is resolved that the store may hold: the range deletes behind W take it out, but for its id.
 func (k settled) stored(it *Item) {
-	if k.identified && it.Refusal == nil && (it.stored || it.Key.Seq < k.readAgain) {
+	if k.identified && it.Refusal == nil && (it.stored || it.Key.Seq < k.foundEnd) {
 		if id := runID(it.Run); id != nil {
 			k.releases = append(k.releases, release{kind: releaseID, offset: it.Offset, key: it.Key, id: bytes.Clone(id)})
 		}

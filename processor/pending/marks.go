@@ -92,7 +92,7 @@ func (p *Partition) finish(to *state.Checkpoint) {
 	to.Epoch = p.epoch
 	to.LowWater = p.order.low(to.Offset)
 	to.Appended = p.ownEnd > to.Offset
-	if to.Offset >= p.readAgain {
+	if to.Offset >= p.foundEnd {
 		to.GivenUp = 0 // it has passed all that was there when it was given up
 	}
 	to.Parsers = append([]state.ParserEpoch(nil), to.Parsers...)

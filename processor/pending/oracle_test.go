@@ -311,7 +311,7 @@ func (v *life) check() {
 	if !v.p.live {
 		return
 	}
-	if c := v.p.done; c.GivenUp > 0 && c.Offset > v.p.accepted && c.Offset >= v.p.readAgain {
+	if c := v.p.done; c.GivenUp > 0 && c.Offset > v.p.accepted && c.Offset >= v.p.foundEnd {
 		v.fail("%s has passed all copies of what was given up, and says %d", checkpointed(c), c.GivenUp)
 	}
 	flying, resolved := v.inFlight(), v.resolved&^v.again

@@ -178,7 +178,7 @@ func (pt *Part) Split(n int) (first, second *Part) {
 			to.LowWater = min(to.LowWater, it.Offset)
 		}
 	}
-	if to.Offset < pt.of.readAgain {
+	if to.Offset < pt.of.foundEnd {
 		to.GivenUp = pt.of.done.GivenUp
 	}
 	to.Parsers = slices.Clone(pt.of.done.Parsers)

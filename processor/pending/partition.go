@@ -79,7 +79,7 @@ func New(env Env, c state.Checkpoint, seen Sighting) (*Partition, error) {
 	p := &Partition{Env: env, parsers: parsers}
 	p.keyed = keyed{env: &p.Env, window: window{index: index{marks: &p.marks, ids: newIDs()}, parsers: &p.parsers, near: newNear(), ledger: state.NewLedger(c.LowWater), horizon: farthest}}
 	p.order = &p.keyed
-	p.readAgain, p.lost.below = seen.End, c.GivenUp
+	p.foundEnd, p.lost.below = seen.End, c.GivenUp
 	if c.Appended {
 		p.ownEnd, p.sure = seen.End, true
 	}

@@ -48,7 +48,7 @@ func (w taking) overtake(items []Item) {
 		it := &items[i]
 		it.Resolve = true
 		w.ledger.Overtake(it.Key)
-		if w.store != nil && (it.stored || w.identified && it.Key.Seq < w.readAgain) {
+		if w.store != nil && (it.stored || w.identified && it.Key.Seq < w.foundEnd) {
 			w.markGone(it.Key)
 		}
 	}
