@@ -257,7 +257,8 @@ func (w *window) spillFrom(dueMillis int64) error {
 	return w.Sync()
 }
 
-// Memory is what the pending records take; without a store but for their ids, which nothing gives back before they are resolved.
+// Memory is what the pending records take. With a store, so do their ids; without one these are not counted, because nothing can give them back before
+// their records are resolved.
 func (w *window) Memory() int64 {
 	takes := w.near.bytes + int64(w.wheel.Bytes())
 	if w.store != nil {
