@@ -31,7 +31,7 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 		case p.Marks().Leaving: // whatever was the reason may be over by now, but it delivers nothing
 			next = p
 		case next != nil && (next.Marks().Leaving || !p.Horizon().Less(next.Horizon())):
-		case keeps(p) && (!works || !p.UsedUp(now, pending.Room{})):
+		case keeps(p) && (!works || !p.Blind()):
 		case p.usedUp(now, l.memory.room(len(l.order))):
 			next = p
 		case !works:

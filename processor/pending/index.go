@@ -19,7 +19,7 @@ type index struct {
 	foundEnd   int64 // where the log ended when the checkpoint was found: what lies below, an earlier life may have put into the store, even if it was read into memory
 	deciding   bool  // what is in ids stays there, even if the store knows it by now
 	copied     span  // the seqs of copies, as far as any was seen
-	blind      bool  // the store has failed, and with it the ids of what only it held
+	blind      bool  // the store has failed, and with it the ids of what only it held, or what it had laid aside
 
 	gone    map[state.Key]struct{} // taken away, or delivered before what has a smaller key, and the store or the log may still hold it
 	deleted []state.Key            // of gone: the store does not hold them when its open batch is committed

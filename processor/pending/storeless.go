@@ -66,6 +66,9 @@ func (w *window) shorten(now, share, held int64) {
 	w.shortened = w.Memory()
 }
 
+// Blind reports whether the store has failed, and with it ids that only it held, or what it had laid aside: only the log tells them again.
+func (w *index) Blind() bool { return w.blind }
+
 // UsedUp reports whether a live partition without a store has records beyond its horizon whose time
 // comes near, and room for them, or does not know the ids of some: it is to be read again.
 func (w *window) UsedUp(now int64, room Room) bool {
