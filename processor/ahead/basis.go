@@ -115,16 +115,9 @@ func (b *basis) waits(e *entry, key state.Key) bool {
 	return e.condition == isHeld && !b.passed(e, key)
 }
 
-// rememberedStep is what the time until which an id is remembered is rounded up to, in ms.
-const rememberedStep = 1000
-
 // rememberedUntil is the key up to which the id of a record is remembered that was delivered; zero: not at all.
 func (b *basis) rememberedUntil(key state.Key) state.Key {
-	d := b.Parser(key.Seq).Remember()
-	if d == 0 {
-		return state.Key{}
-	}
-	return state.Key{Due: (key.Due + d + rememberedStep - 1) / rememberedStep * rememberedStep, Seq: key.Seq}
+	return pending.StubOf(key, b.Parser(key.Seq).Remember())
 }
 
 // remembers reports whether a record was delivered, and its id is remembered.

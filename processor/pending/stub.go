@@ -26,12 +26,14 @@ import (
 const stubStep = 1000
 
 // stubOf is the key of the stub that a record with an id leaves; zero: ids are not remembered where it lies.
-func (ps parsers) stubOf(key state.Key) state.Key {
-	d := ps.at(key.Seq).Remember()
-	if d == 0 {
+func (ps parsers) stubOf(key state.Key) state.Key { return StubOf(key, ps.at(key.Seq).Remember()) }
+
+// StubOf is the key of the stub that a record leaves whose id is remembered for some ms, so the time until which it is; zero: it is not remembered.
+func StubOf(key state.Key, remember int64) state.Key {
+	if remember == 0 {
 		return state.Key{}
 	}
-	return state.Key{Due: (key.Due + d + stubStep - 1) / stubStep * stubStep, Seq: key.Seq}
+	return state.Key{Due: (key.Due + remember + stubStep - 1) / stubStep * stubStep, Seq: key.Seq}
 }
 
 // memory is for how long an id is remembered at most, in ms.
