@@ -36,7 +36,7 @@ type Protocol = group.Protocol
 const (
 	// ProtocolClassic shares partitions out on the members, cooperative-sticky (KIP-429).
 	ProtocolClassic = group.Classic
-	// ProtocolConsumer shares them out on the broker (KIP-848). It needs Kafka 4.3; session
+	// ProtocolConsumer shares them out on the broker (KIP-848). It needs Kafka 4.0, better 4.3; session
 	// timeout and heartbeat interval are then the group's or the broker's settings.
 	ProtocolConsumer = group.Consumer
 )
@@ -58,7 +58,7 @@ type Config struct {
 	Identity string `key:"group.identity" unset:"group.id"`
 
 	// Protocol says who shares partitions out. [ProtocolClassic]: the members do, cooperative-sticky. [ProtocolConsumer]: the
-	// broker does (KIP-848, Kafka 4.3); session timeout and heartbeat interval are then the group's or the broker's settings, and an
+	// broker does (KIP-848, Kafka 4.0, better 4.3); session timeout and heartbeat interval are then the group's or the broker's settings, and an
 	// error here.
 	Protocol Protocol `key:"group.protocol" default:"classic" words:"classic consumer"`
 

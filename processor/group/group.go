@@ -83,7 +83,7 @@ func (g *Group) AwaitProtocol(ctx context.Context, cl *kgo.Client) error {
 		served, err := kafka.ServesConsumerProtocol(ctx, cl)
 		switch {
 		case err == nil && !served:
-			return fmt.Errorf("%w: group.protocol is %s; set it to %s, or upgrade the brokers to Kafka 4.3 and finalize the feature group.version",
+			return fmt.Errorf("%w: group.protocol is %s; set it to %s, or upgrade the brokers to Kafka 4.0 or, better, 4.3, and finalize the feature group.version",
 				ErrUnsupportedProtocol, Consumer, Classic)
 		case err == nil, ctx.Err() != nil:
 			return nil
