@@ -242,7 +242,7 @@ func appendPage(dst []byte, p *page) []byte {
 
 const pageBitmap = 0xff
 
-// readPage is the inverse, and says how many offsets there are.
+// readPage is the inverse, and says how many offsets there are. Those of a stretch come in any order, each of them once.
 func readPage(b []byte) (p *page, count int, err error) {
 	corrupt := fmt.Errorf("%w: a page of the counts", ErrCorrupt)
 	p = new(page)
@@ -270,7 +270,11 @@ func readPage(b []byte) (p *page, count int, err error) {
 			}
 		case 0 < n && n <= few && len(b) >= 2*n:
 			for k := range n {
-				p.words[i] = p.words[i].with(int(binary.LittleEndian.Uint16(b[2*k:]) & (stretchSize - 1)))
+				o := int(binary.LittleEndian.Uint16(b[2*k:]))
+				if o >= stretchSize || p.words[i].find(o) >= 0 {
+					return nil, 0, corrupt
+				}
+				p.words[i] = p.words[i].with(o)
 			}
 			count += n
 			b = b[2*n:]
@@ -321,6 +325,10 @@ func (c *Counts) readHead(b []byte) (next uint64, err error) {
 	for len(r.b) > 0 {
 		from += r.varint()
 		x := bucket{from: from, width: 1 << min(r.uvarint(), 62), records: int64(r.uvarint()), bytes: int64(r.uvarint())}
+		n := len(c.due.list)
+		if x.records <= 0 || x.bytes < 0 || n > 0 && (x.from < c.due.list[n-1].from || c.due.list[n-1].holds(x.from)) {
+			return 0, fmt.Errorf("%w: the head of the counts has %d records with %d bytes in a stretch of due time from %d on", ErrCorrupt, x.records, x.bytes, x.from)
+		}
 		c.due.list = append(c.due.list, x)
 		c.bytes += x.bytes
 	}

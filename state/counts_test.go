@@ -115,9 +115,33 @@ func TestHeadAsWritten(t *testing.T) {
 	}
 }
 
-// A page holds something, and each stretch of it once.
+// Stretches of due time hold something, and do not overlap, whatever a head says.
+func TestHeadsThatAreNone(t *testing.T) {
+	head := func(of ...bucket) []byte {
+		c := newCounts()
+		c.due.list = of
+		return c.appendHead(nil, 7)
+	}
+	for what, b := range map[string][]byte{
+		"one twice":         head(bucket{1024, 1024, 1, 5}, bucket{1024, 1024, 1, 5}),
+		"one within":        head(bucket{0, 4096, 1, 5}, bucket{1024, 1024, 1, 5}),
+		"one before":        head(bucket{4096, 1024, 1, 5}, bucket{1024, 1024, 1, 5}),
+		"one of nothing":    head(bucket{0, 1024, 0, 5}),
+		"one of less":       head(bucket{0, 1024, -1, 5}),
+		"one of less bytes": head(bucket{0, 1024, 1, -5}),
+	} {
+		if _, err := newCounts().readHead(b); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := newCounts().readHead(head(bucket{-4096, 4096, 1, 0}, bucket{0, 1024, 1, 5}, bucket{4096, 1024, 1, 5})); err != nil {
+		t.Error(err)
+	}
+}
+
+// A page holds something, and each stretch of it once, and each offset of that.
 func TestPagesThatAreNone(t *testing.T) {
-	for what, b := range map[string][]byte{"nothing": {}, "a stretch twice": {3, 1, 5, 0, 3, 1, 6, 0}, "a stretch after a later one": {3, 1, 5, 0, 2, 1, 6, 0}, "a stretch of nothing": {3, 0}, "half a stretch": {3, 2, 5, 0}} {
+	for what, b := range map[string][]byte{"nothing": {}, "a stretch twice": {3, 1, 5, 0, 3, 1, 6, 0}, "a stretch after a later one": {3, 1, 5, 0, 2, 1, 6, 0}, "a stretch of nothing": {3, 0}, "half a stretch": {3, 2, 5, 0}, "an offset twice": {3, 2, 5, 0, 5, 0}, "an offset of no stretch": {3, 1, 0, 4}} {
 		if _, _, err := readPage(b); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", what, err)
 		}
