@@ -73,8 +73,8 @@ func (p *Partition) open() *openBatch {
 	return p.batch
 }
 
-// discard empties the open batch.
-func (p *Partition) discard() {
+// discard empties the open batch of a partition.
+func discard(p *Partition) {
 	if p.batch != nil {
 		p.batch.release()
 		p.batch = nil
@@ -84,7 +84,7 @@ func (p *Partition) discard() {
 // Commit writes the open batch together with the position that belongs to it: both or neither, and neither where a Put
 // of that batch has failed. It does not wait for the disk, only for room when flushes are far behind.
 func (p *Partition) Commit(pos Position) error {
-	defer p.discard()
+	defer discard(p)
 	if p.batch != nil && p.batch.err != nil {
 		return p.batch.err
 	}
@@ -129,7 +129,7 @@ func (p *Partition) Trim(upTo Key) error {
 
 // Drop forgets everything, the open batch and the position included. The handle stays good.
 func (p *Partition) Drop() error {
-	p.discard()
+	discard(p)
 	p.trimmed, p.deleted, p.moved, p.stale = Key{}, Key{}, 0, false
 	p.tally = tally{counts: newCounts(), open: changes{highest: -1}}
 	return p.write("drop", func(b *pebble.Batch) error { return forget(b, p.slot.part) },
@@ -236,6 +236,12 @@ func (p *Partition) Get(key Key, fn func(value []byte)) (found bool, err error) 
 	}
 	fn(value)
 	return true, closer.Close()
+}
+
+// Corrupt says that a value which Scan or Get has given is not one that was put. The store has failed then, as when it finds wrong bytes by itself.
+func (p *Partition) Corrupt(err error) error {
+	p.engine.fail(fmt.Errorf("%w: %w", ErrCorrupt, err))
+	return p.wrap("read", p.engine.failure())
 }
 
 func (p *Partition) wrap(what string, err error) error {

@@ -234,11 +234,9 @@ func (w moving) move(cp copyOf, near *sifted) (verdict, error) {
 		if err := w.commit(); err != nil {
 			return isNot, err
 		}
-		_, err := w.store.Get(cp.key, func(run []byte) {
-			var err error
-			if place, err = recordOffset(run); err == nil {
-				was, is = weight(run), !isStub(run) && w.ledger.Has(place)
-			}
+		err := w.get(cp.key, func(run []byte) {
+			x := counted(cp.key, run)
+			place, was, is = x.Offset, x.Bytes, !x.Stub && w.ledger.Has(x.Offset)
 		})
 		if err != nil {
 			return isNot, fmt.Errorf("look for a record in the store that was carried: %w", err)
@@ -362,7 +360,7 @@ func (w moving) forgetBelow(low int64) error {
 	}
 	var failed error
 	n := 0
-	err := w.store.Scan(w.lateUpTo, func(k state.Key, run []byte) bool {
+	err := w.scan(w.lateUpTo, func(k state.Key, run []byte) bool {
 		if offset, err := recordOffset(run); err == nil && offset < low && w.ledger.Has(offset) {
 			stubs(w).uncount(k, offset, run, true)
 			w.store.Uncount(counted(k, run))

@@ -289,7 +289,7 @@ func (k *decision) withhold(key state.Key, what sought) (r release, taken bool, 
 	if err := k.commit(); err != nil {
 		return r, false, err
 	}
-	_, err = k.store.Get(key, func(run []byte) {
+	err = k.get(key, func(run []byte) {
 		if taken = what.means(run) && k.ledger.Has(counted(key, run).Offset); taken {
 			r = what.withhold(&k.window, key, run)
 		}

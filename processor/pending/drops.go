@@ -137,7 +137,7 @@ func (w dropped) far(keys []state.Key) error {
 	}
 	for _, key := range keys {
 		means := true
-		_, err := w.store.Get(key, func(run []byte) {
+		err := w.get(key, func(run []byte) {
 			if means = w.means(key, run); !means {
 				return
 			}

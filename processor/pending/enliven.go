@@ -39,7 +39,7 @@ type enlivening struct{ *window }
 // missing goes through what the store alone has up to the horizon, in the order of keys. What it has beside that is counted in passed.
 func (w enlivening) missing(visit func(k state.Key, run []byte, passed int) bool) error {
 	passed := 0
-	err := w.store.Scan(w.lateUpTo, func(k state.Key, run []byte) bool {
+	err := w.scan(w.lateUpTo, func(k state.Key, run []byte) bool {
 		if w.horizon.Less(k) {
 			return false
 		}

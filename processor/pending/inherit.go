@@ -173,7 +173,7 @@ func (s *bringing) original(x state.Counted) (was []byte, is bool) {
 	if !s.c.Watermark.Less(x.Key) {
 		return nil, false // the copy will leave its stub
 	}
-	_, err := s.store.Get(x.Key, func(run []byte) {
+	_, wrong, err := getRun(s.store, x.Key, func(run []byte) {
 		of, copied := copiedFrom(run)
 		if copied = copied && !isStub(run) && counted(x.Key, run).Offset == x.Offset; copied && of.seq < s.start && of.from >= s.start {
 			s.copies = true // it was carried twice since, and where it lay before the first of these copies is not told
@@ -182,7 +182,7 @@ func (s *bringing) original(x state.Counted) (was []byte, is bool) {
 			was = moved(nil, run, of.from, of)
 		}
 	})
-	return was, is && err == nil
+	return was, is && err == nil && wrong == nil
 }
 
 // restore has the store hold a record where it was copied from.
@@ -257,14 +257,8 @@ func (s *bringing) scan(after state.Key, fn func(x state.Counted, run []byte) (m
 	var failed error
 	err := s.store.Scan(after, func(k state.Key, run []byte) (more bool) {
 		var rec Record
-		if failed = rec.Decode(run); failed != nil {
+		if failed = valid(&rec, run); failed != nil {
 			return false
-		}
-		if at := runIDPlace(run); at != 0 {
-			if n := len(rec.id(at)); n == 0 || n > topics.MostID {
-				failed = errNoID
-				return false
-			}
 		}
 		if s.seen++; s.seen%1024 == 0 {
 			if failed = s.stopped(); failed != nil {
@@ -279,12 +273,12 @@ func (s *bringing) scan(after state.Key, fn func(x state.Counted, run []byte) (m
 
 // forget deletes a record, or a stub.
 func (s *bringing) forget(x state.Counted) error {
-	if _, err := s.store.Get(x.Key, func(run []byte) {
+	if _, wrong, err := getRun(s.store, x.Key, func(run []byte) {
 		if id := runID(run); id != nil {
 			s.store.DeleteID(id, x.Key)
 		}
-	}); err != nil {
-		return err
+	}); err != nil || wrong != nil {
+		return errors.Join(err, wrong)
 	}
 	s.store.Uncount(x)
 	s.store.Delete(x.Key)

@@ -85,7 +85,7 @@ func (w scouting) step(now int64, room Room) error {
 	records = max(records/scoutPart, 1)
 	last, end := from, until
 	refused := map[*line]bool{}
-	err := w.store.Scan(from, func(k state.Key, run []byte) bool {
+	err := w.scan(from, func(k state.Key, run []byte) bool {
 		if until.Less(k) {
 			return false
 		}

@@ -251,7 +251,7 @@ func (w *index) uncountStored(key state.Key) {
 	if err != nil || !counts.Has(key.Seq, false) && !w.copied.has(key.Seq) {
 		return
 	}
-	_, _ = w.store.Get(key, func(run []byte) { w.store.Uncount(counted(key, run)) }) // an error is met by the next commit
+	_ = w.get(key, func(run []byte) { w.store.Uncount(counted(key, run)) }) // an error is met by the next commit
 }
 
 // uncount takes a record, or a stub, out of the ledger.

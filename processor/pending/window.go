@@ -142,7 +142,7 @@ func (w *window) loadUpTo(target int64, room Room) error {
 	if from.Less(w.lateUpTo) {
 		from = w.lateUpTo // what is at or below W is delivered, or in the turn in flight
 	}
-	err := w.store.Scan(from, func(k state.Key, run []byte) bool {
+	err := w.scan(from, func(k state.Key, run []byte) bool {
 		if k.Due > target {
 			return false
 		}
