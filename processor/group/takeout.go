@@ -75,15 +75,16 @@ func insist(ctx context.Context, cfg *Config, try func(context.Context) (int, er
 		if err == nil || !errors.Is(err, errNotIn) && !kafka.IsPassing(err) {
 			return out, err
 		}
-		wait.For(trying, wait.Growing(tries, takeOutFirst, takeOutMost))
+		wait.For(trying, wait.Growing(max(tries-takeOutSoon, 0), takeOutFirst, takeOutMost))
 	}
 }
 
-// The first and the longest rest between two tries. A try takes time of the group's coordinator that grows with the group, and many processes may join at
-// once; the longest rest is about as long as such a process may wait for nothing.
+// The first and the longest rest between two tries, and after how many they grow: a process that is started again is mostly in the group by then. A try takes
+// time of the group's coordinator that grows with the group, and many processes may join at once.
 const (
 	takeOutFirst = 20 * time.Millisecond
 	takeOutMost  = 500 * time.Millisecond
+	takeOutSoon  = 10
 )
 
 // errNotIn: this process is not in the group yet, and of other members it does not know whether they run. A group that becomes empty waits for 3 s before it gives anything to the next member

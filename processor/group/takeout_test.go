@@ -275,7 +275,7 @@ func TestTakeOutBacksOff(t *testing.T) {
 				if took := time.Since(began); err != nil || took < 45*time.Second || took > 46*time.Second {
 					t.Errorf("it ended after %v with %v", took, err)
 				}
-				if soon < 4 || tries < 90 || tries > 130 {
+				if soon < 10 || tries < 90 || tries > 130 {
 					t.Errorf("it tried %d times in 200 ms, and %d times in a session of 45 s", soon, tries)
 				}
 			})

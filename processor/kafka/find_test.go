@@ -107,7 +107,7 @@ func TestAddOffsets(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		code  []error // of one answer after the other, the last one for good
-		asked int
+		asked int64
 		want  Verdict
 	}{
 		{"markers on their way", []error{kerr.ConcurrentTransactions, kerr.ConcurrentTransactions, nil}, 3, Retry},
@@ -121,15 +121,15 @@ func TestAddOffsets(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			asked := 0
+			var asked atomic.Int64
 			c.ControlKey(int16(kmsg.AddOffsetsToTxn), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 				c.KeepControl()
 				req, resp := kreq.(*kmsg.AddOffsetsToTxnRequest), kreq.ResponseKind().(*kmsg.AddOffsetsToTxnResponse)
 				if req.TransactionalID != "writer-0" || req.ProducerID != 12 || req.ProducerEpoch != 3 || req.Group != "g" {
 					t.Errorf("it asks for %+v", req)
 				}
-				err := test.code[min(asked, len(test.code)-1)]
-				if asked++; err == errNoAnswer {
+				err := test.code[min(int(asked.Add(1)), len(test.code))-1]
+				if err == errNoAnswer {
 					return nil, err, true
 				}
 				if ke, ok := errors.AsType[*kerr.Error](err); ok {
@@ -146,8 +146,8 @@ func TestAddOffsets(t *testing.T) {
 			if last := test.code[len(test.code)-1]; VerdictOf(err) != test.want || (err == nil) != (last == nil) || last == errNoAnswer != errors.Is(err, ErrUnanswered) {
 				t.Errorf("verdict %d on %v", VerdictOf(err), err)
 			}
-			if asked != test.asked {
-				t.Errorf("it was asked %d times", asked)
+			if n := asked.Load(); n != test.asked {
+				t.Errorf("it was asked %d times", n)
 			}
 		})
 	}
