@@ -83,7 +83,7 @@ func (f *front) showLines(ctx context.Context) error {
 	fmt.Fprintf(f.out, "demo: broker %s, two replicas; Ctrl-C ends\n\n%s\n\n", d.broker, strings.Join(demoAdvice(thisProgram(), d.broker), "\n"))
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	last, seconds := 0, 0
+	last, seconds, drawn := 0, 0, false
 	for {
 		select {
 		case <-ctx.Done():
@@ -97,7 +97,8 @@ func (f *front) showLines(ctx context.Context) error {
 				return err
 			}
 			last = s.tally.delivered
-			if seconds++; seconds == 2 {
+			if seconds++; !drawn && seconds >= 2 && s.comes() {
+				drawn = true
 				fmt.Fprintln(f.out)
 				for _, l := range s.agenda(look{width: 80, ascii: f.look.ascii}) {
 					fmt.Fprintln(f.out, l.text())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -58,6 +59,11 @@ func (w *watch) agendaOf(now time.Time) []agendaRow {
 		rows[i].Targets[q.target]++
 	}
 	return rows
+}
+
+// comes reports whether anything waits that is not overdue.
+func (s *scene) comes() bool {
+	return slices.ContainsFunc(s.rows[1:], func(r agendaRow) bool { return r.Records > 0 })
 }
 
 // scene takes a picture of the demo.
