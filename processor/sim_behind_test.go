@@ -21,7 +21,7 @@ func TestSimLostEpochs(t *testing.T) {
 			if req.TransactionID == nil || !strings.HasPrefix(*req.TransactionID, "g-0@a-") || !w.produces(req, "orders") || epochOf(req) >= known {
 				return nil, nil, false
 			}
-			return refusal(req, kerr.InvalidProducerEpoch), nil, true
+			return refusal(req, kerr.InvalidProducerEpoch, 0), nil, true
 		})
 		w.live("a")
 		w.send(request("1", in(time.Second)))
@@ -38,20 +38,4 @@ func epochOf(req *kmsg.ProduceRequest) int16 {
 		panic(err)
 	}
 	return b.ProducerEpoch
-}
-
-// refusal answers a produce request.
-func refusal(req *kmsg.ProduceRequest, e *kerr.Error) kmsg.Response {
-	resp := req.ResponseKind().(*kmsg.ProduceResponse)
-	for _, t := range req.Topics {
-		rt := kmsg.NewProduceResponseTopic()
-		rt.Topic, rt.TopicID = t.Topic, t.TopicID
-		for _, p := range t.Partitions {
-			rp := kmsg.NewProduceResponseTopicPartition()
-			rp.Partition, rp.ErrorCode, rp.LogStartOffset = p.Partition, e.Code, 0
-			rt.Partitions = append(rt.Partitions, rp)
-		}
-		resp.Topics = append(resp.Topics, rt)
-	}
-	return resp
 }

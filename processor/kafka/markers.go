@@ -118,8 +118,11 @@ func WriteMarkers(ctx context.Context, client []kgo.Opt, group, id string, in Pr
 	} else if len(left) == 0 {
 		return refused, nil
 	}
-	return refused, c.endAgain(ctx, cl, id, in, commit)
+	return refused, c.endAgain(ctx, cl, id, in, commit, markersMost)
 }
+
+// markersMost is how long the end of a transaction of markers waits for what its id has begun before.
+const markersMost = time.Second
 
 // EndAgain asks for the end of a transaction, as often as it takes until that is answered: one that [WriteMarkers] has begun, or that of a client which has not
 // heard whether it has ended. Where the end of the latter raises the epoch (transaction.version 2, KIP-890) its coordinator tells by that a repetition from the
@@ -134,21 +137,10 @@ func EndAgain(ctx context.Context, client []kgo.Opt, id string, in ProducerID, c
 		return err
 	}
 	defer cl.Close()
-	c, began := NewCoordinatorOf(id), time.Now()
-	for try := 0; ; try++ {
-		err := c.end(ctx, cl, id, in, commit)
-		switch {
-		case errors.Is(err, kerr.ConcurrentTransactions):
-			if time.Since(began) >= patience {
-				return ErrBusyID
-			}
-		case err == nil, VerdictOf(err) != Retry && !errors.Is(err, ErrUnanswered):
-			return err
-		}
-		if !wait.For(ctx, wait.Growing(try, 5*time.Millisecond, 500*time.Millisecond)) {
-			return err
-		}
+	if err = NewCoordinatorOf(id).endAgain(ctx, cl, id, in, commit, patience); errors.Is(err, kerr.ConcurrentTransactions) {
+		return ErrBusyID
 	}
+	return err
 }
 
 // explicit is a client that names what is in a transaction.
@@ -229,11 +221,15 @@ func (c *Coordinator) addPartitions(ctx context.Context, cl *kgo.Client, id stri
 	return refused, err
 }
 
-// endAgain asks for the end of a transaction until that is answered.
-func (c *Coordinator) endAgain(ctx context.Context, cl *kgo.Client, id string, in ProducerID, commit bool) error {
+// endAgain asks for the end of a transaction until that is answered, and while it is being carried out for as long as patience lasts.
+func (c *Coordinator) endAgain(ctx context.Context, cl *kgo.Client, id string, in ProducerID, commit bool, patience time.Duration) error {
+	began := time.Now()
 	for try := 0; ; try++ {
-		err := c.Retry(ctx, func() error { return c.end(ctx, cl, id, in, commit) })
-		if !errors.Is(err, ErrUnanswered) || !wait.For(ctx, wait.Growing(try, 20*time.Millisecond, 500*time.Millisecond)) {
+		err := c.end(ctx, cl, id, in, commit)
+		switch {
+		case err == nil, VerdictOf(err) != Retry && !errors.Is(err, ErrUnanswered):
+			return err
+		case errors.Is(err, kerr.ConcurrentTransactions) && time.Since(began) >= patience, !wait.For(ctx, wait.Growing(try, 5*time.Millisecond, 500*time.Millisecond)):
 			return err
 		}
 	}

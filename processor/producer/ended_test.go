@@ -172,14 +172,7 @@ func TestDecisionIsRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := &kgo.Record{Topic: "t", Partition: AnyPartition, Value: []byte("v")}
-	tx := &Transaction{p: p}
-	err := p.Client().BeginTransaction()
-	if err == nil {
-		tx.in, err = p.identity(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := begun(t, p)
 	tx.WritesTo([]string{"t"})
 	p.Client().Produce(t.Context(), rec, nil)
 	if err := p.Client().Flush(t.Context()); err != nil {

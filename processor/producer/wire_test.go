@@ -140,14 +140,7 @@ func TestDecideUnanswered(t *testing.T) {
 				t.Fatal(err)
 			}
 			rec := &kgo.Record{Topic: "t", Partition: AnyPartition, Value: []byte("v")}
-			tx := &Transaction{p: p}
-			err := p.Client().BeginTransaction()
-			if err == nil {
-				tx.in, err = p.identity(t.Context())
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			tx := begun(t, p)
 			p.Client().Produce(t.Context(), rec, func(_ *kgo.Record, err error) {
 				if err != nil {
 					t.Error(err)
@@ -164,6 +157,20 @@ func TestDecideUnanswered(t *testing.T) {
 			}
 		})
 	}
+}
+
+// begun is a transaction without offsets.
+func begun(t *testing.T, p *Producer) *Transaction {
+	t.Helper()
+	tx := &Transaction{p: p}
+	err := p.Client().BeginTransaction()
+	if err == nil {
+		tx.in, err = p.identity(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tx
 }
 
 var errNoAnswer = errors.New("no answer")
