@@ -55,12 +55,14 @@ func (b batch) times(share float64) batch {
 	return batch{int(share * float64(b.records)), int64(share * float64(b.bytes))}
 }
 
-// brisk is which share of a batch a turn takes that others join: they wait for the turn in flight and for their own, so both should be short. What
-// a turn costs beside its records is some ms, and some trips to the brokers, so very short ones would take too much from what is due at one instant.
+// brisk is which share of a batch a turn takes that others join: they wait for the turn in flight and for their own, so both should be short. So should those be with
+// which a burst begins, since nothing can have joined any yet. What a turn costs beside its records is some ms, and some trips to the brokers, so very short ones would
+// take too much from what is due at one instant.
 type brisk float64
 
 const (
 	briskTurn  = 20 * time.Millisecond
+	briskFirst = 0.5 // before any turn has shown how long it takes
 	briskLeast = 0.3
 	// turnTrips are the trips of a turn, whatever is in it: to commit offsets in it, to send its records, to end it.
 	turnTrips = 3

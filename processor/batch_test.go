@@ -206,6 +206,7 @@ func TestEveryPartitionGetsItsShare(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := testLane(t, func(cfg *Config) { cfg.BatchRecords, cfg.MemoryBudget = c.batch, 256<<20 })
 			first := livePartition(t, l)
+			l.selection.brisk = 1
 			clear(l.partitions)
 			for n := range int32(c.hot + c.cold) {
 				p := emptyPartition(first, n)
@@ -345,6 +346,7 @@ func TestRoutesShareByWeight(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := testLane(t, func(cfg *Config) { cfg.BatchRecords, cfg.MemoryBudget = 1000, 256<<20 })
 			first := livePartition(t, l)
+			l.selection.brisk = 1
 			clear(l.partitions)
 			n := int32(0)
 			for which, partitions := range c.partitions {

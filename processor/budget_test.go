@@ -188,7 +188,7 @@ func TestTurnBytes(t *testing.T) {
 		}
 		order = append(order, p)
 	}
-	l.order = order
+	l.order, l.selection.brisk = order, 1
 	parts, full := l.selection.records(l.order, ms(2))
 	var bytes int
 	for _, pt := range parts {

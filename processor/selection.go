@@ -15,12 +15,14 @@ import (
 type selection struct {
 	*kit
 	batch     batch                 // how much a turn takes
-	brisk     brisk                 // how much of that while others join it
+	brisk     brisk                 // how much of that while others join it, or may
 	resizedAt time.Time             // when it was last said that turns are made smaller
 	served    int                   // how often partitions were asked for what is due
 	search    search                // for the records that make turns fail
 	room      batch                 // what is left of the turn that is rendered ahead, for those that join it
 	joinedAt  time.Time             // when something last did
+	fullAt    time.Time             // when the last turn was made that could not hold all that was due
+	burstAt   time.Time             // and the first one, after a while without any
 	due       []*partition          // scratch
 	some      []*partition          // scratch: which of the lane's are asked
 	ofRoute   map[*topics.Route]int // scratch: how many of them each route has
@@ -29,7 +31,7 @@ type selection struct {
 
 func newSelection(k *kit) selection {
 	s := selection{kit: k, search: search{targets: k.targets}}
-	s.batch, s.brisk = s.most(), 1
+	s.batch, s.brisk = s.most(), briskFirst
 	return s
 }
 
@@ -38,6 +40,8 @@ const (
 	joinShare = 1. / 16
 	// joinMemory is for how long turns are brisk when something has joined one.
 	joinMemory = time.Second
+	// burstMemory is for how long they are when a burst begins: by then what is to join has come.
+	burstMemory = 100 * time.Millisecond
 )
 
 // records takes what is due, up to the bounds of a batch, and says whether more may be due. While a quota lasts it takes nothing.
@@ -52,8 +56,30 @@ func (s *selection) records(ps []*partition, now int64) (parts []*turn.Part, ful
 		}
 		return parts, false
 	}
-	parts, _, full = s.share(ps, now, s.batch)
+	most := s.batch
+	if first := most.times(float64(s.brisk)); first.records >= fewest.records && time.Since(s.fullAt) > joinMemory { // if it cannot hold all, a burst begins
+		most = first
+	}
+	parts, _, full = s.share(ps, now, most)
+	s.filled(full)
 	return parts, full
+}
+
+// filled takes in whether a turn could not hold all that was due.
+func (s *selection) filled(full bool) {
+	if !full {
+		return
+	}
+	now := time.Now()
+	if now.Sub(s.fullAt) > joinMemory {
+		s.burstAt = now
+	}
+	s.fullAt = now
+}
+
+// mayJoin reports whether something has joined a turn of late, or may, as a burst has only begun.
+func (s *selection) mayJoin() bool {
+	return time.Since(s.joinedAt) < joinMemory || time.Since(s.burstAt) < burstMemory
 }
 
 // ahead is records for a turn that is rendered while another one is in flight. It takes of those of which the last turn could not hold all that
@@ -65,10 +91,11 @@ func (s *selection) ahead(ps []*partition, now int64) (parts []*turn.Part, full 
 		return s.records(ps, now)
 	}
 	most := batch{s.batch.records - aside.records, s.batch.bytes - aside.bytes}
-	if time.Since(s.joinedAt) < joinMemory {
+	if s.mayJoin() {
 		most = most.times(float64(s.brisk))
 	}
 	parts, s.room, full = s.share(long, now, most)
+	s.filled(full)
 	s.room.records, s.room.bytes = s.room.records+aside.records, s.room.bytes+aside.bytes
 	return parts, full
 }

@@ -25,6 +25,7 @@ func TestOthersJoinWhatIsRenderedAhead(t *testing.T) {
 	}
 	l.order = inOrder(l.partitions)
 	hot, cold, s := l.order[1], l.order[2], &l.selection
+	s.brisk = 1
 	due := func(p *partition, n int) {
 		for range n {
 			l.read(t, p, testNow, req(p.Marks().Position, testNow, "orders"))
@@ -68,7 +69,7 @@ func TestOthersJoinWhatIsRenderedAhead(t *testing.T) {
 	ahead, full = s.ahead(l.order, testNow)
 	turn("ahead, while others join", ahead, full, map[*partition]int{hot: (batch - batch/16) / 2}, true)
 	l.happened(ahead...)
-	s.joinedAt = time.Time{}
+	s.joinedAt, s.burstAt = time.Time{}, time.Time{}
 	ahead, full = s.ahead(l.order, testNow)
 	turn("ahead, when none has joined of late", ahead, full, map[*partition]int{hot: batch - batch/16}, true)
 
@@ -78,12 +79,43 @@ func TestOthersJoinWhatIsRenderedAhead(t *testing.T) {
 	turn("joining suspects", joining, full, map[*partition]int{}, false)
 }
 
+// A burst begins with short turns, since what comes beside it has not joined any yet. Where turns were full a moment ago, the next is no beginning.
+func TestBurstsBeginBriskly(t *testing.T) {
+	const batch = 1600
+	l := testLane(t, func(cfg *Config) { cfg.BatchRecords, cfg.MemoryBudget = batch, 256<<20 })
+	hot, s := livePartition(t, l), &l.selection
+	cold := emptyPartition(hot, 1)
+	l.partitions[cold.tp] = cold
+	l.order = inOrder(l.partitions)
+	for range 20 * batch {
+		l.read(t, hot, testNow, req(hot.Marks().Position, testNow, "orders"))
+	}
+	take := func(what string, of func([]*partition, int64) ([]*turn.Part, bool), want int) {
+		t.Helper()
+		parts, full := of(l.order, testNow)
+		equal(t, what+": full", full, true)
+		equal(t, what, len(parts[0].Items), want)
+		l.happened(parts...)
+	}
+	take("the first", s.records, batch/2)
+	take("ahead of that", s.ahead, (batch-batch/16)/2)
+	s.burstAt = s.burstAt.Add(-burstMemory)
+	take("when nothing has joined since", s.ahead, batch-batch/16)
+	take("after a turn that held all", s.records, batch)
+	s.fullAt = s.fullAt.Add(-joinMemory)
+	take("the next burst", s.records, batch/2)
+	s.batch.records = 200
+	s.fullAt = s.fullAt.Add(-joinMemory)
+	take("few at a time", s.records, 200)
+}
+
 // Of a partition in the turn that is rendered ahead, what is due of other targets joins it when it begins; and what is tried again comes in
 // the same order.
 func TestOtherTargetsJoinWhatIsRenderedAhead(t *testing.T) {
 	const batch = 160
 	l := testLane(t, func(cfg *Config) { cfg.BatchRecords, cfg.MemoryBudget = batch, 256<<20 })
 	p, s := livePartition(t, l), &l.selection
+	s.brisk = 1
 	l.order = []*partition{p}
 	due := func(n int, target string) {
 		for range n {
