@@ -17,6 +17,9 @@ func Check(p *Partition) error {
 // checkStoreless finds what only a partition with a store can know, or has to write.
 func checkStoreless(p *Partition) error {
 	if p.store != nil {
+		if p.sure {
+			return errors.New("there is a store, and what it has taken away in a catch-up is kept in memory")
+		}
 		return nil
 	}
 	first, some := p.ledger.First()
@@ -25,6 +28,8 @@ func checkStoreless(p *Partition) error {
 		return errors.New("there is no store, and some of what it holds has an id")
 	case p.dirty:
 		return errors.New("there is no store, and it has an open batch")
+	case p.spent > 0 || len(p.passed) > 0:
+		return fmt.Errorf("there is no store, and it holds %d records that are delivered, and counts %d", p.spent, len(p.passed))
 	case p.late.away > 0 && !(p.blind && p.late.failed):
 		return fmt.Errorf("there is no store, and %d bytes that it keeps are awaited", p.late.away)
 	case some && first < p.committed.LowWater:
@@ -128,9 +133,22 @@ func checkNothing(p *Partition) error {
 			return err
 		}
 	}
-	if p.near.bytes != 0 || p.near.largest != 0 || p.ledger.Bytes() != 0 || p.ledger.Resume(math.MaxInt64) != math.MaxInt64 || len(p.releases) != 0 || p.store != nil && len(p.gone) != len(p.deleted) || len(p.removed) != 0 || p.ids.len() != 0 || len(p.ids.questions) != 0 || left != 0 {
-		return fmt.Errorf("nothing is pending, and kept are %d bytes in memory and %d in the ledger, which resumes at %d, %d offsets that are held, %d records in the store and %d ids",
-			p.near.bytes, p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), len(p.releases), left, p.ids.len())
+	gone := 0
+	if p.store != nil {
+		gone = len(p.gone) - len(p.deleted)
+	}
+	for _, kept := range []struct {
+		what string
+		n    int64
+	}{
+		{"bytes in memory", p.near.bytes}, {"bytes of the largest record in memory", p.near.largest}, {"bytes in the ledger", p.ledger.Bytes()},
+		{"offsets below which the store resumes", math.MaxInt64 - p.ledger.Resume(math.MaxInt64)}, {"offsets that are held", int64(len(p.releases))},
+		{"records that were taken away", int64(len(p.removed))}, {"keys of such that the store does not delete", int64(gone)},
+		{"ids", int64(p.ids.len())}, {"ids in questions", int64(len(p.ids.questions))}, {"records in the store", int64(left)},
+	} {
+		if kept.n != 0 {
+			return fmt.Errorf("nothing is pending, and kept are %d %s", kept.n, kept.what)
+		}
 	}
 	return nil
 }

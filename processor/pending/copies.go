@@ -255,9 +255,7 @@ func (w moving) move(cp copyOf, near *sifted) (verdict, error) {
 // relocate has ledger and store count a record where its copy lies, and as what that weighs: the same, unless somebody else has made the copy.
 func (w moving) relocate(cp copyOf, place int64, was int, stored bool) {
 	if place != cp.at {
-		if w.store != nil {
-			w.store.Uncount(state.Counted{Key: cp.key, Offset: place, Bytes: was})
-		}
+		w.forgetCount(state.Counted{Key: cp.key, Offset: place, Bytes: was})
 		w.ledger.Move(cp.key, place, cp.at, was, stored)
 	}
 	if now := weight(cp.run); now != was {
@@ -269,9 +267,6 @@ func (w moving) relocate(cp copyOf, place int64, was int, stored bool) {
 // rewrite has the store hold a copy in the place of its record: at once, since it may hold that as it was.
 func (w moving) rewrite(cp copyOf) error {
 	w.longest.see(cp.key.Due, cp.appended)
-	if w.store == nil {
-		return nil
-	}
 	id := runID(cp.run)
 	if err := w.put(cp.run, id, indexEntry{key: cp.key, written: cp.written}, id != nil && w.ids.has(id, cp.key)); err != nil {
 		return fmt.Errorf("store copy %d: %w", cp.at, err)
@@ -310,9 +305,6 @@ func (w moving) keepRun(cp copyOf, near *sifted) error {
 	if w.horizon.Less(cp.key) {
 		w.longest.see(cp.key.Due, cp.appended)
 		return w.keepFar(cp.key, cp.at, cp.run, identity{id: runID(cp.run)}, cp.written)
-	}
-	if id := runID(cp.run); id != nil && w.store == nil {
-		w.ids.add(id, indexEntry{key: cp.key, written: cp.written})
 	}
 	near.keep(cp.key, w.near.put(cp.key.Due, cp.run, w.store != nil)) // another copy of it may come, or what names it
 	w.ledger.Add(cp.key, cp.at, weight(cp.run), w.store != nil)
@@ -363,10 +355,7 @@ func (w moving) forgetBelow(low int64) error {
 	err := w.scan(w.lateUpTo, func(k state.Key, run []byte) bool {
 		if offset, err := recordOffset(run); err == nil && offset < low && w.ledger.Has(offset) {
 			stubs(w).uncount(k, offset, run, true)
-			w.store.Uncount(counted(k, run))
-			w.deleteID(run, k)
-			w.store.Delete(k)
-			w.dirty = true
+			w.erase(k, run)
 			if n++; n%forgetAtOnce == 0 {
 				failed = w.commit()
 			}

@@ -76,18 +76,10 @@ func (d *drops) applyAll(w *window) error {
 			}
 			stubs{w}.uncount(key, offset, run, r.stored())
 			w.removeID(run, key)
-			if w.store != nil {
-				w.store.Uncount(counted(key, run))
-				w.deleteID(run, key)
-			}
+			w.erase(key, run)
 			w.near.release(r)
-		}
-		// Before it is live, what the store holds below start is not in the wheel either, and later what is in a turn.
-		if !near && (w.horizon.Less(key) || w.store != nil) {
+		} else if w.horizon.Less(key) || w.store != nil { // before it is live, what that holds below start is not in the wheel either, and later what is in a turn
 			far = append(far, key)
-		} else if w.store != nil {
-			w.dirty = true
-			w.store.Delete(key)
 		}
 	}
 	return of.far(far)
@@ -102,7 +94,7 @@ type dropped struct {
 
 // note keeps what a catch-up without a store has taken away, as long as copies may come that ask for it.
 func (w dropped) note() {
-	if !w.sure || w.store != nil {
+	if !w.sure {
 		return
 	}
 	if w.window.dropped == nil {

@@ -34,8 +34,8 @@ func Follow(env Env, c state.Checkpoint, store *state.Partition, got Inherited) 
 	if err != nil {
 		return nil, err
 	}
-	p.store, p.horizon = store, state.Key{} // all of it is above that
-	p.ledger, p.start, p.position, p.identified, p.copied = got.ledger, got.Start, got.Start, got.identified, got.copied
+	p.inherits(store, got)
+	p.horizon = state.Key{} // all of it is above that
 	return &Follower{p: p}, p.Flush()
 }
 

@@ -25,8 +25,15 @@ type index struct {
 	deleted []state.Key            // of gone: the store does not hold them when its open batch is committed
 }
 
-// put keeps a record in the open batch of the store, with its id, if it has one. Known tells that memory finds it by that already.
+// put keeps a record in the open batch of the store, with its id, if it has one. Known tells that memory finds it by that already. Without a store the log
+// has the record, and only its id is kept.
 func (w *index) put(run, id []byte, e indexEntry, known bool) error {
+	if w.store == nil {
+		if id != nil && !known {
+			w.ids.add(id, e)
+		}
+		return nil
+	}
 	if err := w.store.Put(e.key, run); err != nil {
 		return err
 	}
@@ -95,6 +102,24 @@ func (w *index) removeIDs(near *near, all []wheel.Entry) {
 			w.ids.removeHash(h, state.Key{Due: int64(all[i].Due), Seq: all[i].Seq})
 		}
 	}
+}
+
+// forgetCount has the next batch of the store, if there is one, count something no more.
+func (w *index) forgetCount(x state.Counted) {
+	if w.store != nil {
+		w.store.Uncount(x)
+	}
+}
+
+// erase takes a record, or a stub, out of the store with its next batch: with its id, and not counted any more.
+func (w *index) erase(key state.Key, run []byte) {
+	if w.store == nil {
+		return
+	}
+	w.store.Uncount(counted(key, run))
+	w.deleteID(run, key)
+	w.store.Delete(key)
+	w.dirty = true
 }
 
 // deleteID takes a run's id out of the store's open batch, if it has one, and of a stub the record that has left it.

@@ -59,13 +59,8 @@ func (w stubs) deleteEarly(key state.Key, offset int64, id []byte) {
 
 // keepFar makes a record pending whose key is above the horizon.
 func (w *window) keepFar(key state.Key, offset int64, run []byte, who identity, written int64) error {
-	switch {
-	case w.store != nil:
-		if err := w.put(run, who.id, indexEntry{key: key, written: written}, false); err != nil {
-			return fmt.Errorf("store record %d: %w", offset, err)
-		}
-	case who.id != nil: // the log has the rest
-		w.ids.add(who.id, indexEntry{key: key, written: written})
+	if err := w.put(run, who.id, indexEntry{key: key, written: written}, false); err != nil {
+		return fmt.Errorf("store record %d: %w", offset, err)
 	}
 	w.ledger.Add(key, offset, weight(run), true)
 	beyond{w}.add(key.Seq, offset)
@@ -156,9 +151,7 @@ func (w *window) Tidy(due bool) error {
 func (w *window) uncountPassed() {
 	n := 0
 	for ; n < len(w.passed) && !w.committed.Watermark.Less(w.passed[n].Key); n++ {
-		if w.store != nil {
-			w.store.Uncount(w.passed[n])
-		}
+		w.store.Uncount(w.passed[n])
 	}
 	w.passed = append(w.passed[:0], w.passed[n:]...)
 }

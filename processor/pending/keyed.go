@@ -278,10 +278,8 @@ func (k settled) stored(it *Item) {
 			k.releases = append(k.releases, release{kind: releaseID, offset: it.Offset, key: it.Key, id: bytes.Clone(id)})
 		}
 	}
-	if !it.stored {
-		return
-	}
-	if k.spent++; k.store != nil {
+	if it.stored && k.store != nil {
+		k.spent++
 		k.passed = append(k.passed, counted(it.Key, it.Run))
 	}
 }

@@ -146,11 +146,7 @@ func (w stubs) leave(stub, of state.Key, place, written int64, id []byte) {
 	w.remembered.see(stub.Due, written)
 	if !w.ledger.Has(place) { // else it is read again, and the store has it
 		w.ledger.Remember(place)
-		if e := (indexEntry{stub, written, true}); w.store == nil {
-			w.ids.add(id, e)
-		} else {
-			_ = w.put(w.scratch, id, e, false) // in the open batch, whose commit tells
-		}
+		_ = w.put(w.scratch, id, indexEntry{stub, written, true}, false) // in the open batch, whose commit tells
 	}
 	if !w.horizon.Less(stub) {
 		w.wheel.Add(wheel.Tick(stub.Due), stub.Seq, uint64(w.near.put(stub.Due, w.scratch, true)))
