@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -21,6 +22,8 @@ const (
 // two to three times faster to write: each insertion into the memtable begins where the one before ended.
 type openBatch struct {
 	ops    []op
+	sorted []op     // scratch
+	dues   []uint64 // scratch
 	values []byte
 	ids    []idOp
 	below  bool  // something was put at or below what was trimmed
@@ -95,9 +98,7 @@ func (b *openBatch) trim(upTo Key) {
 
 // write turns the batch into pebble's, without what an op on the same key has overtaken.
 func (b *openBatch) write(out *pebble.Batch, p part) error {
-	if !slices.IsSortedFunc(b.ops, op.compare) {
-		slices.SortFunc(b.ops, op.compare)
-	}
+	b.sort()
 	for i, o := range b.ops {
 		if i+1 < len(b.ops) && b.ops[i+1].key == o.key {
 			continue
@@ -117,6 +118,46 @@ func (b *openBatch) write(out *pebble.Batch, p part) error {
 	return nil
 }
 
+// sort brings the ops into the order of their keys, and those on one key into that in which they were called.
+func (b *openBatch) sort() {
+	if slices.IsSortedFunc(b.ops, op.compare) {
+		return
+	}
+	if !b.order() {
+		slices.SortFunc(b.ops, op.compare)
+		return
+	}
+	b.sorted = slices.Grow(b.sorted[:0], len(b.ops))
+	for _, at := range b.dues {
+		b.sorted = append(b.sorted, b.ops[at&mostOrdered])
+	}
+	b.ops, b.sorted = b.sorted, b.ops
+}
+
+// mostOrdered is the largest place of an op that order can tell.
+const mostOrdered = 1<<20 - 1
+
+// order says in dues where the ops come from, in the order in which they belong, if they were put in the order of the log, as what is read is: then only
+// their due times are to be sorted, each in one number with the place of its op. That takes a third of the time.
+func (b *openBatch) order() bool {
+	first, last := b.ops[0].key.Due, b.ops[0].key.Due
+	for i, o := range b.ops {
+		if i > 0 && o.key.Seq < b.ops[i-1].key.Seq {
+			return false
+		}
+		first, last = min(first, o.key.Due), max(last, o.key.Due)
+	}
+	if len(b.ops)-1 > mostOrdered || uint64(last)-uint64(first) > math.MaxUint64/(mostOrdered+1) {
+		return false
+	}
+	b.dues = b.dues[:0]
+	for i, o := range b.ops {
+		b.dues = append(b.dues, (uint64(o.key.Due)-uint64(first))*(mostOrdered+1)+uint64(i))
+	}
+	slices.Sort(b.dues)
+	return true
+}
+
 func (o op) compare(with op) int {
 	if c := o.key.Compare(with.key); c != 0 {
 		return c
@@ -129,11 +170,11 @@ var batches = sync.Pool{New: func() any { return new(openBatch) }}
 
 // release gives the batch back, but for the memory of an unusually large one.
 func (b *openBatch) release() {
-	if cap(b.values) > keptBatch || cap(b.ops) > keptBatch/keyLen || cap(b.ids) > keptBatch/keyLen {
+	if cap(b.values) > keptBatch || max(cap(b.ops), cap(b.sorted)) > keptBatch/keyLen || cap(b.ids) > keptBatch/keyLen {
 		*b = openBatch{}
 	} else {
 		clear(b.ids)
-		*b = openBatch{ops: b.ops[:0], values: b.values[:0], ids: b.ids[:0]}
+		*b = openBatch{ops: b.ops[:0], sorted: b.sorted[:0], dues: b.dues[:0], values: b.values[:0], ids: b.ids[:0]}
 	}
 	batches.Put(b)
 }

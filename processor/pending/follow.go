@@ -34,7 +34,7 @@ func Follow(env Env, c state.Checkpoint, store *state.Partition, got Inherited) 
 	if err != nil {
 		return nil, err
 	}
-	p.inherits(store, got)
+	takeOver(p, store, got)
 	p.horizon = state.Key{} // all of it is above that
 	return &Follower{p: p}, p.Flush()
 }

@@ -97,14 +97,14 @@ func New(env Env, c state.Checkpoint, seen Sighting) (*Partition, error) {
 
 // Use gives a partition its part of the store, with what that spares it. Window is how far ahead of now (both ms) records are near.
 func (p *Partition) Use(store *state.Partition, got Inherited, now, window int64) {
-	p.inherits(store, got)
+	takeOver(p, store, got)
 	p.horizon = state.Key{Due: max(now, p.lateUpTo.Due) + window, Seq: math.MaxInt64}
 	p.late.near, p.late.store = p.near, store
 	p.wheel.several = got.Pending() > 0 // it is not known where that goes
 }
 
-// inherits takes over a store, and what it spares.
-func (p *Partition) inherits(store *state.Partition, got Inherited) {
+// takeOver gives a partition a store, and what that spares it.
+func takeOver(p *Partition, store *state.Partition, got Inherited) {
 	p.store, p.sure = store, false
 	p.ledger, p.start, p.position, p.dirty, p.identified, p.copied = got.ledger, got.Start, got.Start, got.dirty, got.identified, got.copied
 }
