@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/turn"
 )
 
@@ -58,6 +59,23 @@ func TestAheadBegins(t *testing.T) {
 				equal(t, "its checkpoint says that records of ours lie above O", tn.Parts[0].To.Appended, true)
 			}
 		})
+	}
+}
+
+// As soon as a turn begins that was rendered ahead and could not hold all that is due, the next one is rendered.
+func TestNextIsRenderedAhead(t *testing.T) {
+	for _, full := range []bool{true, false} {
+		l, p, tn := aheadOf(t)
+		<-l.turns.decided // it begins
+		tn.Full, l.membership = full, insider{}
+		client := producer.New(l.producers.config("me-0"))
+		t.Cleanup(client.Close)
+		l.producers.list, l.producers.renderers = []*producer.Producer{client}, [2]*turn.Renderer{{}, {}}
+		l.read(t, p, testNow, req(1, testNow, "orders"))
+		l.turnDecided(t.Context(), &turn.Turn{Env: l.turnEnv(), Outcome: turn.Done})
+		equal(t, "the one that was rendered ahead begins", l.turns.inFlight == tn, true)
+		equal(t, "the next one is rendered", l.turns.ahead != nil, full)
+		l.turns.release(l.order, false, outsider{})
 	}
 }
 

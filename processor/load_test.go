@@ -34,7 +34,7 @@ func TestLoadIsShared(t *testing.T) {
 	now := ms(2 * testWindow.Milliseconds())
 	load := func() (near int64) {
 		t.Helper()
-		if failed, err := l.memory.load(ps, now); failed != nil || err != nil {
+		if failed, err := l.memory.load(ps, now, l.turns.isDecided); failed != nil || err != nil {
 			t.Fatal(err)
 		}
 		held := int64(0)
@@ -55,6 +55,43 @@ func TestLoadIsShared(t *testing.T) {
 	l.memory.step = pending.LoadRecords
 	equal(t, "records that three steps load", load(), 2*each)
 	equal(t, "pause where nothing is left", l.memory.pause() > time.Minute, true)
+}
+
+// A turn that is decided meanwhile does not wait for the end of a step, which goes on with the partition whose turn it is.
+func TestLoadGivesWay(t *testing.T) {
+	const each, partitions = 1000, 3
+	l := testLane(t)
+	var ps []*partition
+	for n := range int32(partitions) {
+		p, err := l.empty(n, true)
+		if err == nil {
+			err = p.goLive(l.memory.room(partitions))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for offset := range int64(each) {
+			if _, err := p.Accept(req(offset, ms(2*testWindow.Milliseconds()), "orders"), testNow); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ps = append(ps, p)
+	}
+	now := ms(2 * testWindow.Milliseconds())
+	l.turns.decided <- nil
+	for step := range partitions + 1 {
+		if failed, err := l.memory.load(ps, now, l.turns.isDecided); failed != nil || err != nil {
+			t.Fatal(err)
+		}
+		for n, p := range ps {
+			want := int64(0)
+			if n <= step {
+				want = each
+			}
+			equal(t, fmt.Sprintf("records of partition %d in memory after step %d", n, step), p.Figures(now).Near, want)
+		}
+		equal(t, "there is more to load", l.memory.pause() == leastPause, step < partitions)
+	}
 }
 
 // Steps are as long as others may wait for them, whatever the store takes for a record.

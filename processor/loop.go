@@ -80,7 +80,7 @@ func (l *lane) step(ctx context.Context) {
 			p.Trust(limit)
 		}
 	}
-	if p, err := l.memory.load(l.order, now); err != nil {
+	if p, err := l.memory.load(l.order, now, l.turns.isDecided); err != nil {
 		l.restart(ctx, p, err)
 		return // order has changed
 	}

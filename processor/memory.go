@@ -18,6 +18,7 @@ type memory struct {
 	spilling  bool         // what is above the near window goes to the store, some in each step
 	narrows   bool         // and the window gets shorter, since reading waits
 	lacks     bool         // something is to be loaded from the store, and there is room
+	next      int          // of which partition first
 	published atomic.Int64 // used, a while ago
 }
 
@@ -45,8 +46,8 @@ func (m *memory) timed(loaded int, took time.Duration) {
 }
 
 // load brings what is due soon from the store into memory: one step, shared by the partitions that lack something, so that neither reading nor
-// turns wait for long. It returns the partition whose store failed.
-func (m *memory) load(ps []*partition, now int64) (failed *partition, err error) {
+// turns wait for long. Where a turn is decided meanwhile, it ends, and goes on with the next partition in the next one. It returns the partition whose store failed.
+func (m *memory) load(ps []*partition, now int64, decided func() bool) (failed *partition, err error) {
 	room := m.room(len(ps))
 	lacking := 0
 	for _, p := range ps {
@@ -57,7 +58,9 @@ func (m *memory) load(ps []*partition, now int64) (failed *partition, err error)
 	room.Step = max(m.step/max(lacking, 1), leastStep)
 	m.lacks = false
 	began, loaded := time.Now(), 0
-	for _, p := range ps {
+	for i := range ps {
+		at := (m.next + i) % len(ps)
+		p := ps[at]
 		if !p.live() {
 			continue
 		}
@@ -73,6 +76,10 @@ func (m *memory) load(ps []*partition, now int64) (failed *partition, err error)
 			room.Used = m.used
 			loaded += far - p.Far()
 			m.lacks = m.lacks || room.Lacks(p.Partition, now)
+			if i+1 < len(ps) && decided() {
+				m.lacks, m.next = true, at+1
+				break
+			}
 		}
 	}
 	m.timed(loaded, time.Since(began))

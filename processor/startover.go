@@ -165,6 +165,9 @@ func (l *lane) endMembership(ctx context.Context, why error) {
 // turnDecided acts on what became of the turn in flight.
 func (l *lane) turnDecided(ctx context.Context, t *turn.Turn) {
 	l.turns.conclude(ctx, l.order, t, l.membership)
+	if l.turns.inFlight != nil { // what comes next is rendered meanwhile, and has not to wait until the lane has loaded what comes after that
+		l.turns.begin(l.order, l.clock.Now(), l.membership)
+	}
 	if t.Outcome == turn.Unknown {
 		l.log.Warn("turn with unknown outcome; its partitions start over from their checkpoints", "error", t.Err, "partitions", len(t.Tried))
 		l.dropUnknown(ctx, t)

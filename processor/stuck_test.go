@@ -41,7 +41,7 @@ func TestStoreFailsWithTheLateList(t *testing.T) {
 	if p.Pending() == 0 {
 		t.Fatal("nothing was laid aside")
 	}
-	if failed, err := l.memory.load(l.order, testNow); err != nil {
+	if failed, err := l.memory.load(l.order, testNow, l.turns.isDecided); err != nil {
 		l.restart(t.Context(), failed, err)
 	}
 	equal(t, "it has a store", p.HasStore(), false)

@@ -60,6 +60,9 @@ func (ts *turns) begin(ps []*partition, now int64, stay membership) {
 	}
 }
 
+// isDecided reports whether a turn waits to be taken in.
+func (ts *turns) isDecided() bool { return len(ts.decided) > 0 }
+
 // gather takes what a turn delivers, and what it carries. Copies of which one may be refused go alone: nothing else is given up with them.
 func (ts *turns) gather(t *turn.Turn, ps []*partition, now int64) {
 	carries := ts.copies.part(ps, now, ts.full)
