@@ -30,6 +30,14 @@ func (k Key) Less(o Key) bool {
 	return k.Due < o.Due || k.Due == o.Due && k.Seq < o.Seq
 }
 
+// Later is the later one of k and o.
+func (k Key) Later(o Key) Key {
+	if k.Less(o) {
+		return o
+	}
+	return k
+}
+
 // String is due:seq, as in the commit metadata and in logs.
 func (k Key) String() string {
 	return string(k.appendText(nil))

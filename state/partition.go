@@ -54,14 +54,6 @@ func (p *Partition) Put(key Key, value []byte) error {
 	return nil
 }
 
-// later is the greater of two keys.
-func later(a, b Key) Key {
-	if a.Less(b) {
-		return b
-	}
-	return a
-}
-
 // Delete adds the removal of one record to the open batch.
 func (p *Partition) Delete(key Key) { p.open().delete(key) }
 
@@ -181,7 +173,7 @@ func (p *Partition) Scan(after Key, fn func(k Key, value []byte) bool) error {
 		return p.wrap("scan", err)
 	}
 	defer e.leave()
-	if err := p.scan(later(after, p.trimmed), fn); err != nil {
+	if err := p.scan(after.Later(p.trimmed), fn); err != nil {
 		e.fail(err) // wrong bytes or a bad disk
 		return p.wrap("scan", e.failure())
 	}

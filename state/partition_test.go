@@ -122,7 +122,7 @@ func (m *storeModel) step(t *rapid.T) {
 		clear(m.batch[i])
 	case "trim":
 		must(t, p.Trim(key))
-		m.watermark[i] = later(m.watermark[i], key)
+		m.watermark[i] = m.watermark[i].Later(key)
 		maps.DeleteFunc(m.committed[i], func(k Key, _ []byte) bool { return !key.Less(k) })
 		maps.DeleteFunc(m.batch[i], func(k Key, _ []byte) bool { return !key.Less(k) })
 	case "drop":

@@ -4,7 +4,8 @@
 // Every client of the process is made with Options, behind ListenTo. A request whose repetition could do harm is sent by hand, once, and
 // its error sorted by VerdictOf: ErrUnanswered means that it may have been carried out, and nothing may rest on that it was not.
 //
-// Functions keep nothing and may be called from every goroutine; a Hearing may be shared. Nothing here knows of wheels, of pending
+// Functions keep nothing and may be called from every goroutine. What is kept has a type: which broker coordinates (Coordinator), whether brokers
+// were heard of late (Hearing), whether they tell where epochs end (Epochs), why a partition is not read (Unread). Nothing here knows of wheels, of pending
 // records or of lanes: what it learns it returns, and its callers decide.
 //
 // Offsets are Kafka's. Protocol rules are named by their KIP where they are followed.

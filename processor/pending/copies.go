@@ -315,9 +315,9 @@ func (w moving) keepRun(cp copyOf, near *sifted) error {
 func (k *decision) answerCopy(a question) (known bool, err error) {
 	h := k.late.at(a.offset)
 	cp := *a.copied
-	cp.run = append([]byte(nil), k.window.near.get(h.ref)...) // which may move
-	k.ledger.Release(h.offset)                                // it may become pending there
-	stands, err := copying{k.keyed}.stands(cp, &k.near)
+	cp.run = append([]byte(nil), k.near.get(h.ref)...) // which may move
+	k.ledger.Release(h.offset)                         // it may become pending there
+	stands, err := copying{k.keyed}.stands(cp, &k.found)
 	if stands != isSo || err != nil {
 		k.ledger.Hold(h.offset)
 	}
@@ -332,8 +332,8 @@ func (k *decision) answerCopy(a question) (known bool, err error) {
 		return true, nil
 	}
 	at := h.ref
-	k.late.note(h, EffectCarried, k.window.near, nil)
-	k.window.near.release(at)
+	k.late.note(h, EffectCarried, k.near, nil)
+	k.near.release(at)
 	return true, nil
 }
 

@@ -12,7 +12,7 @@ import (
 type decision struct {
 	*keyed
 	stored map[int][]indexEntry // by the place of a question: what the store has of its id
-	near   sifted               // what the wheel has of what is named
+	found  sifted               // what the wheel has of what is named
 	comes  lostCopies
 
 	remembered bool // the last answer is too late because of what was delivered
@@ -30,8 +30,8 @@ func (k *keyed) decide() error {
 	d.comes = lostCopiesOf(k)
 	k.deciding = true
 	defer func() { k.deciding = false }()
-	d.near = sift(&k.wheel, d.keys(), k.questions[0].offset)
-	defer d.near.giveBack()
+	d.found = sift(&k.wheel, d.keys(), k.questions[0].offset)
+	defer d.found.giveBack()
 	before := len(k.removed)
 	for i := 0; len(k.questions) > 0; i++ {
 		q := k.questions[0]
@@ -107,8 +107,8 @@ func (k *decision) unseen(q question) bool {
 	if q.id != nil || k.store != nil || !k.horizon.Less(q.names) || k.late.at(q.names.Seq) != nil {
 		return false
 	}
-	if r, near := k.near.take(q.names); near {
-		k.near.keep(q.names, r)
+	if r, near := k.found.take(q.names); near {
+		k.found.keep(q.names, r)
 		return false
 	}
 	_, gone := k.gone[q.names]
@@ -230,7 +230,7 @@ func (k *decision) takeAway(by int64, key state.Key) (Effect, error) {
 			return EffectTooLate, nil
 		}
 		h.by, h.replaced = by, k.late.at(by).key != (state.Key{})
-		k.removeID(k.window.near.get(h.ref), key)
+		k.removeID(k.near.get(h.ref), key)
 		return EffectCancelled, nil
 	}
 	overtaken := k.ledger.Overtaken(key.Seq)
@@ -269,15 +269,15 @@ func (k *decision) keepBack(by int64, key state.Key, what sought) (Effect, error
 
 // withhold takes what is looked for from where it is held, and has the ledger keep it.
 func (k *decision) withhold(key state.Key, what sought) (r release, taken bool, err error) {
-	if at, near := k.near.take(key); near {
-		run := k.window.near.get(at)
+	if at, near := k.found.take(key); near {
+		run := k.near.get(at)
 		if !what.means(run) {
-			k.near.keep(key, at)
+			k.found.keep(key, at)
 			return r, false, nil
 		}
 		r = what.withhold(&k.window, key, run)
 		k.removeID(run, key)
-		k.window.near.release(at)
+		k.near.release(at)
 		return r, true, nil
 	}
 	switch {
@@ -312,7 +312,7 @@ func (k *decision) duplicate(q question, h *held, effect Effect) error {
 	case q.then == topics.DuplicateIgnored:
 		h.effect = EffectIgnored
 	default:
-		h.refusal = topics.Duplicate(q.id, runIDPlace(k.window.near.get(h.ref)) == idInKey, k.remembered)
+		h.refusal = topics.Duplicate(q.id, runIDPlace(k.near.get(h.ref)) == idInKey, k.remembered)
 		h.refusal.Header = k.env.Route.Header(h.refusal.Header)
 	}
 	h.resolve = k.replayed(h)
@@ -321,14 +321,14 @@ func (k *decision) duplicate(q question, h *held, effect Effect) error {
 
 // replayed reports whether a replay would take a record that is refused for pending, or for delivered.
 func (k *decision) replayed(h *held) bool {
-	return k.lateUpTo.Less(h.key) || k.parsers.leaves(h.key, k.window.near.get(h.ref), k.lateUpTo) != (state.Key{})
+	return k.lateUpTo.Less(h.key) || k.parsers.leaves(h.key, k.near.get(h.ref), k.lateUpTo) != (state.Key{})
 }
 
 // replace decides what becomes of a replacement, by what it has done to what it names.
 func (k *decision) replace(h *held, effect Effect) error {
 	if effect != EffectCancelled && h.refusal == nil && !k.env.Route.ReplacesLate {
 		var rec Record
-		if err := rec.Decode(k.window.near.get(h.ref)); err != nil {
+		if err := rec.Decode(k.near.get(h.ref)); err != nil {
 			panic("pending: BUG: " + err.Error())
 		}
 		h.refusal = k.env.Route.TooLateToReplace(rec.Headers, effect == EffectTooLate)
@@ -343,7 +343,7 @@ func (k *decision) replace(h *held, effect Effect) error {
 
 // accept makes a record of the late list pending, if it is not late itself.
 func (k *decision) accept(h *held, replaces bool) error {
-	run := k.window.near.get(h.ref)
+	run := k.near.get(h.ref)
 	var rec Record
 	if err := rec.Decode(run); err != nil {
 		panic("pending: BUG: " + err.Error())
@@ -364,7 +364,7 @@ func (k *decision) accept(h *held, replaces bool) error {
 	if !k.env.Audit {
 		noted = nil
 	}
-	k.late.note(h, effect, k.window.near, noted)
+	k.late.note(h, effect, k.near, noted)
 	k.ledger.Release(h.offset)
 	k.longest.see(h.key.Due, rec.Timestamp)
 	if !k.horizon.Less(h.key) {
@@ -374,6 +374,6 @@ func (k *decision) accept(h *held, replaces bool) error {
 		k.pend(h.key, h.offset, weight(run), at)
 		return nil
 	}
-	defer k.window.near.release(at)
+	defer k.near.release(at)
 	return k.keepFar(h.key, h.offset, run, who, rec.Timestamp)
 }

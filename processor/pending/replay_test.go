@@ -331,7 +331,7 @@ func (r *replaying) pending(p *Partition) waiting {
 	}
 	if p.store != nil {
 		must(r.T, p.Sync())
-		must(r.T, p.store.Scan(later(p.horizon, p.lateUpTo), func(k state.Key, _ []byte) bool {
+		must(r.T, p.store.Scan(p.horizon.Later(p.lateUpTo), func(k state.Key, _ []byte) bool {
 			if _, is := p.gone[k]; !is {
 				w.keys = append(w.keys, k)
 			}

@@ -33,20 +33,20 @@ func (w scouting) needed(now int64, room Room) (from, until state.Key, is bool) 
 	ahead := min(max(room.Most, room.Window), scoutAhead)
 	until = state.Key{Due: max(now, w.lateUpTo.Due) + ahead, Seq: math.MaxInt64}
 	first := w.first()
-	from = later(first, w.wheel.scouted)
+	from = first.Later(w.wheel.scouted)
 	if is = from.Due < until.Due-ahead/8; first.Due >= until.Due {
 		return from, until, false
 	}
 	for _, l := range w.wheel.lines {
-		if l.left != (state.Key{}) && w.runsLow(l) && later(l.left, first).Less(from) {
-			from, is = later(l.left, first), true
+		if l.left != (state.Key{}) && w.runsLow(l) && l.left.Later(first).Less(from) {
+			from, is = l.left.Later(first), true
 		}
 	}
 	return from, until, is
 }
 
 // first is where what only the store has begins.
-func (w scouting) first() state.Key { return later(w.horizon, w.lateUpTo) }
+func (w scouting) first() state.Key { return w.horizon.Later(w.lateUpTo) }
 
 // share is how many bytes of one target there may be.
 func (w scouting) share() int64 { return w.wheel.most / int64(max(len(w.wheel.lines), 2)) }
@@ -78,7 +78,7 @@ func (w scouting) step(now int64, room Room) error {
 	}
 	for _, l := range t.lines {
 		if l.left != (state.Key{}) {
-			l.left = later(l.left, w.first())
+			l.left = l.left.Later(w.first())
 		}
 	}
 	records, _ := room.step()
@@ -113,10 +113,10 @@ func (w scouting) step(now int64, room Room) error {
 	}
 	for _, l := range t.lines {
 		if l.left != (state.Key{}) && !l.left.Less(from) && !refused[l] {
-			l.left = later(l.left, end)
+			l.left = l.left.Later(end)
 		}
 	}
-	w.upTo(later(t.scouted, end))
+	w.upTo(t.scouted.Later(end))
 	return nil
 }
 
@@ -156,11 +156,4 @@ func (w scouting) end() {
 		evict(w.window, wheel.Entry{Due: wheel.Tick(key.Due), Seq: key.Seq, Ref: r})
 	}
 	w.upTo(state.Key{})
-}
-
-func later(a, b state.Key) state.Key {
-	if a.Less(b) {
-		return b
-	}
-	return a
 }

@@ -191,15 +191,15 @@ func (ts *Table) Hurry(t *Target) {
 	ts.wake.Ask()
 }
 
-// freshLook is for how long what brokers have said of a target needs no other look when a turn waits for it.
-const freshLook = 300 * time.Millisecond
+// lookAgainAfter is for how long what brokers have said of a target needs no other look when a turn waits for it.
+const lookAgainAfter = 300 * time.Millisecond
 
 // Suspect asks for a closer look at a target that a turn is waiting for, and returns what is
 // known of it.
 func (ts *Table) Suspect(name string) *State {
 	t := ts.Of([]byte(name))
 	st := t.State.Load()
-	if time.Since(st.Asked) > freshLook {
+	if time.Since(st.Asked) > lookAgainAfter {
 		ts.Hurry(t)
 	}
 	return st
