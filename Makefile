@@ -35,7 +35,7 @@ packages-with = $$(git grep -l '$(1)' -- 'integration/*_test.go' | sed 's,^,./,;
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: help build test check unit sim brokerless simulate mutate mutate-quick fuzz integration chaos releases memory docker docker-if-there kafka bench bench-ask bench-look bench-scale bench-size bench-failover soak soak-plot vuln
+.PHONY: help build image test check unit sim brokerless simulate mutate mutate-quick fuzz integration chaos releases memory docker docker-if-there kafka bench bench-ask bench-look bench-scale bench-size bench-failover soak soak-plot vuln
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -43,6 +43,11 @@ help: ## print this list
 
 build: ## build ./duewheel
 	$(GO) build -o duewheel ./cmd/duewheel
+
+IMAGE = duewheel:dev
+image: ## a container image of the program, IMAGE: deploy/Dockerfile
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && mkdir "$$dir/state" && CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -o "$$dir/duewheel" ./cmd/duewheel && \
+		docker build -q -t $(IMAGE) -f deploy/Dockerfile "$$dir"
 
 test: check brokerless integration docker-if-there ## everything, on a real Kafka: needs a JDK 17 with Maven, or a Docker engine; and kcat, pip and npm
 	@echo "make test: all passed"
