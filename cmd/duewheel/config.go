@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/knadh/koanf/maps"
-	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
@@ -122,7 +121,7 @@ func (l *loader) loadFile(path string) {
 	}
 	name := filepath.Base(path)
 	k := koanf.New(".")
-	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+	if err := k.Load(file.Provider(path), fileParser{}); err != nil {
 		var pathError *os.PathError
 		if errors.As(err, &pathError) {
 			l.bad("read configuration: %w", err)
@@ -254,6 +253,9 @@ func routeNames() []string {
 
 // explainYAML says in one line what is wrong with a file that is not YAML, or not a set of keys.
 func explainYAML(path string, err error) string {
+	if errors.Is(err, errDocuments) {
+		return err.Error()
+	}
 	said := strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n  "), "\n  ", "; ")
 	if strings.Contains(said, "cannot unmarshal") {
 		return "it holds no keys; the first lines of a file are kafka: and below it, indented, brokers: [127.0.0.1:9092]"
