@@ -245,7 +245,7 @@ func TestLookThatTakesLong(t *testing.T) {
 		})
 		for _, args := range [][]string{{"ls"}, {"agenda"}} {
 			_, notes, err := both(t, append(args, "-b", addr, "-g", "g", "-t", "delays")...)
-			const note = "note: that took 19 s; times are told from 2026-11-20 13:00:00, when it began\n"
+			const note = "note: that took 19 s; times are told from 2026-11-20 13:00:00 CET, when it began\n"
 			if err != nil || strings.Contains(notes, note) != (took > 5*time.Second) || strings.Contains(notes, "that took") != (took > 5*time.Second) {
 				t.Errorf("%v that takes %v: %v, with the notes\n%s", args, took, err, notes)
 			}

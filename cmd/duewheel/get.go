@@ -175,7 +175,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 	case ahead.IsPending:
 		w := fate.Waits
 		state = stateOf(spot{due: w.Due, late: w.Late, atOnce: w.AtOnce}, v.Now)
-		text = "pending, due " + local(due) + ", " + relative(due, v.Now)
+		text = "pending, due " + zoned(due) + ", " + relative(due, v.Now)
 		switch {
 		case w.AtOnce:
 			text = "pending; no replica has read it yet, which gives it its due time"
@@ -205,7 +205,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 			text = "will be dead-lettered: " + fate.Refusal.Error()
 		}
 	case ahead.IsCarriedOn:
-		text = one.whyRetried(v) + ": offset " + fmt.Sprint(fate.By) + " stands for it, due " + local(time.UnixMilli(fate.NextDue).In(v.Now.Location()))
+		text = one.whyRetried(v) + ": offset " + fmt.Sprint(fate.By) + " stands for it, due " + zoned(time.UnixMilli(fate.NextDue).In(v.Now.Location()))
 	case ahead.IsCancelled, ahead.IsReplaced:
 		text = state + " by " + by
 		if fate.Guess {
@@ -231,7 +231,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 			text = "delivered, dead-lettered, or left out as a duplicate"
 		}
 		if fate.Due > topics.AtOnce {
-			text += ": it was due " + local(due) + ", " + relative(due, v.Now)
+			text += ": it was due " + zoned(due) + ", " + relative(due, v.Now)
 		} else {
 			text = "its backoff has begun, or is over: the record that tells it was not searched for (--patience)"
 		}

@@ -71,7 +71,7 @@ func printAudit(w io.Writer, told []auditRow, zone *time.Location) {
 	}
 	fmt.Fprintln(w, "audit")
 	for _, a := range told {
-		fmt.Fprintf(w, "  %s\t%s\n", local(time.UnixMilli(a.At).In(zone)), visible(a.Event+a.more()))
+		fmt.Fprintf(w, "  %s\t%s\n", zoned(time.UnixMilli(a.At).In(zone)), visible(a.Event+a.more()))
 	}
 }
 

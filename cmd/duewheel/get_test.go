@@ -128,7 +128,7 @@ func TestGetSaysWhatWaits(t *testing.T) {
 		audit       auditRow
 		state, says string // what it ends with
 	}{
-		{9, auditRow{}, "pending", "due 2026-11-20 15:00:00, in 2 h"},
+		{9, auditRow{}, "pending", "due 2026-11-20 15:00:00 CET, in 2 h"},
 		{7, auditRow{}, "pending", "in 2 h; unless one of the last 2 records of the log has taken it away, which were not searched (--patience)"},
 		{8, auditRow{}, "pending", "in 2 h; unless the last record of the log has taken it away, which was not searched (--patience)"},
 		{9, auditRow{Event: "accepted"}, "pending", "in 2 h"},

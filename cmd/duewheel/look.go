@@ -330,7 +330,7 @@ func (v *view) each(ctx context.Context, fn func(*ahead.Looked)) error {
 	bar.end()
 	all.tell(v.stderr, v.Group)
 	if took := wallClock().Sub(v.Now); took >= longLook {
-		fmt.Fprintf(v.stderr, "note: that took %s; times are told from %s, when it began\n", span2(took), local(v.Now))
+		fmt.Fprintf(v.stderr, "note: that took %s; times are told from %s, when it began\n", span2(took), zoned(v.Now))
 	}
 	slices.SortFunc(all.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return cmp.Or(ctx.Err(), joinLines(all.errs...))

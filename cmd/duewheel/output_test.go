@@ -138,9 +138,9 @@ func TestWrittenAt(t *testing.T) {
 		at   time.Time
 		want string
 	}{
-		{lookNow.Add(-5 * time.Second), "written " + local(lookNow.Add(-5*time.Second)) + ", 5 s ago"},
-		{lookNow.Add(55 * time.Minute), "written " + local(lookNow.Add(55*time.Minute)) + ", by a clock that is 55 m ahead of this one"},
-		{lookNow.Add(20 * time.Millisecond), "written " + local(lookNow) + ", now"}, // while it was looked for
+		{lookNow.Add(-5 * time.Second), "written " + zoned(lookNow.Add(-5*time.Second)) + ", 5 s ago"},
+		{lookNow.Add(55 * time.Minute), "written " + zoned(lookNow.Add(55*time.Minute)) + ", by a clock that is 55 m ahead of this one"},
+		{lookNow.Add(20 * time.Millisecond), "written " + zoned(lookNow) + ", now"}, // while it was looked for
 		{time.UnixMilli(-1), "without a timestamp"},
 	} {
 		if got := writtenAt(test.at, lookNow); got != test.want {

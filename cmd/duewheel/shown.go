@@ -79,11 +79,11 @@ func writtenAt(t, now time.Time) string {
 	case t.UnixMilli() < 0:
 		return "without a timestamp"
 	case ahead >= time.Second:
-		return "written " + local(t.In(now.Location())) + ", by a clock that is " + span2(ahead) + " ahead of this one"
+		return "written " + zoned(t.In(now.Location())) + ", by a clock that is " + span2(ahead) + " ahead of this one"
 	case ahead > 0: // while it was looked for
-		return "written " + local(t.In(now.Location())) + ", now"
+		return "written " + zoned(t.In(now.Location())) + ", now"
 	}
-	return "written " + local(t.In(now.Location())) + ", " + relative(t, now)
+	return "written " + zoned(t.In(now.Location())) + ", " + relative(t, now)
 }
 
 // rounded is relative for a time that was asked for as so far from now: in 5 m, and not in 4 m 59 s.
@@ -127,6 +127,9 @@ func span2(d time.Duration) string {
 
 // local is a time as people read it here, to the second.
 func local(t time.Time) string { return t.Format("2006-01-02 15:04:05") }
+
+// zoned is such a time where no heading has the zone.
+func zoned(t time.Time) string { return t.Format("2006-01-02 15:04:05 MST") }
 
 // zoneOf names the zone of times that are printed without one. Where clocks are set forward and back it has both names: each time is that of its own day.
 func zoneOf(now time.Time) string {
