@@ -31,13 +31,16 @@ func (s Severity) String() string { return [...]string{"note", "warning", "error
 // MarshalText writes the severity as a word.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// ByCreate is what mends that a topic is missing which [Create] makes.
+const ByCreate = "duewheel topics create"
+
 // Problem is something about a topic that is not as it should be, or is worth a note.
 type Problem struct {
-	Severity Severity
-	Topic    string // empty: all of them
-	What     string // what is so
-	Why      string // what comes of it
-	Mend     string // a command
+	Severity Severity `json:"severity"`
+	Topic    string   `json:"topic"` // empty: all of them
+	What     string   `json:"what"`  // what is so
+	Why      string   `json:"why"`   // what comes of it
+	Mend     string   `json:"mend"`  // a command
 }
 
 func (p Problem) String() string {
@@ -115,7 +118,7 @@ func (x *examination) set(topic, name, value string) string {
 }
 
 func (x *examination) delayTopic(r *Route) {
-	f, ok := x.present(r.Topic, Error, "duewheel topics create", "nothing can be delayed", unchecked)
+	f, ok := x.present(r.Topic, Error, ByCreate, "nothing can be delayed", unchecked)
 	if !ok {
 		return
 	}
@@ -171,7 +174,7 @@ func (x *examination) loop(r *Route, f facts) {
 }
 
 func (x *examination) deadLetterTopic(topic string) {
-	f, ok := x.present(topic, Error, "duewheel topics create", "a record that cannot be delivered holds up its partition", unchecked)
+	f, ok := x.present(topic, Error, ByCreate, "a record that cannot be delivered holds up its partition", unchecked)
 	if !ok {
 		return
 	}
@@ -204,7 +207,7 @@ const (
 
 // auditTopic: it may be compacted, which keeps the outcome of each request.
 func (x *examination) auditTopic(topic string) {
-	f, ok := x.present(topic, Error, "duewheel topics create", "nothing is delivered until it can be told there", unchecked)
+	f, ok := x.present(topic, Error, ByCreate, "nothing is delivered until it can be told there", unchecked)
 	if !ok {
 		return
 	}

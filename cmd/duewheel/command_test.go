@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -96,6 +97,9 @@ func TestVersion(t *testing.T) {
 	if err != nil || !regexp.MustCompile(`^duewheel \S+ \(go1\.\S+, \w+/\w+\)\ncheckpoints: reads dw1, writes dw1\n$`).MatchString(out) {
 		t.Errorf("printed %q, %v", out, err)
 	}
+	if flag, err := command(t, "", "--version"); err != nil || flag != out {
+		t.Errorf("--version printed %q, %v", flag, err)
+	}
 	if out, err = command(t, "", "version", "-o", "json"); err != nil || !strings.HasPrefix(out, `{"version":`) {
 		t.Errorf("printed %q, %v", out, err)
 	}
@@ -139,7 +143,12 @@ func TestTopics(t *testing.T) {
 	c, addr := cluster(t, map[string]int32{"orders": 1})
 	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: delays, target: orders}]\n")
 	out, err := command(t, "", "topics", "check", "-c", config)
-	if err != errShown || !strings.Contains(out, "error: delays: it does not exist\n    why:  nothing can be delayed\n    mend: duewheel topics create\n") {
+	if err != errShown || !strings.Contains(out, "error: delays: it does not exist\n    why:  nothing can be delayed\n    mend: duewheel topics create -c "+config+"\n") {
+		t.Errorf("check before: %v\n%s", err, out)
+	}
+	out, err = command(t, "", "topics", "check", "-c", config, "-o", "json")
+	var found []struct{ Severity, Topic, What, Why, Mend string }
+	if err != errShown || json.Unmarshal([]byte(out), &found) != nil || found[0].Mend != "duewheel topics create -c "+config || !strings.Contains(out, `"severity": "error"`) {
 		t.Errorf("check before: %v\n%s", err, out)
 	}
 	out, err = command(t, "", "topics", "create", "-c", config, "--partitions", "3", "--max-message-bytes", "2MiB")

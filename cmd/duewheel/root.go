@@ -50,6 +50,9 @@ do not answer, a right that is missing.`,
 		},
 	}
 	root.SetFlagErrorFunc(flagError)
+	root.Version = readBuild().String()
+	root.SetVersionTemplate("{{.Version}}")
+	root.Flags().Bool("version", false, "print the version") // cobra's own would take -v, which is a value where records are written
 	p := root.PersistentFlags()
 	p.SortFlags = false
 	p.StringVarP(&f.file, "config", "c", "", "YAML `file` with settings")

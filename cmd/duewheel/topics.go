@@ -57,6 +57,11 @@ would refuse the settings.`,
 				if err != nil && len(problems) == 0 {
 					return err
 				}
+				for i := range problems {
+					if problems[i].Mend == topics.ByCreate && f.file != "" {
+						problems[i].Mend += " -c " + f.file
+					}
+				}
 				if shown := printProblems(cmd.OutOrStdout(), problems, asJSON); err == nil {
 					return shown
 				}

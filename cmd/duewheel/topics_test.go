@@ -125,7 +125,7 @@ func TestTopicsCheckNotes(t *testing.T) {
 	if out, want := check(), "all topics are as they should be\n"+note; out != want {
 		t.Errorf("got:\n%s\nwant:\n%s", out, want)
 	}
-	if out := check("-o", "json"); !strings.Contains(out, `"Severity": "note"`) {
+	if out := check("-o", "json"); !strings.Contains(out, `"severity": "note"`) {
 		t.Errorf("as JSON:\n%s", out)
 	}
 

@@ -47,6 +47,10 @@ func readBuild() build {
 	return b
 }
 
+func (b build) String() string {
+	return fmt.Sprintf("duewheel %s (%s, %s)\ncheckpoints: %s\n", b.Version, b.Go, b.Platform, b.Checkpoints)
+}
+
 func version() string { return readBuild().Version }
 
 func newVersionCommand() *cobra.Command {
@@ -60,7 +64,7 @@ func newVersionCommand() *cobra.Command {
 			if asJSON {
 				return newJSON(cmd.OutOrStdout()).Encode(b)
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "duewheel %s (%s, %s)\ncheckpoints: %s\n", b.Version, b.Go, b.Platform, b.Checkpoints)
+			_, err := fmt.Fprint(cmd.OutOrStdout(), b)
 			return err
 		},
 	}
