@@ -135,7 +135,7 @@ func (c *counters) outputs(t *turn.Turn) {
 		n := 1
 		switch o.Kind {
 		case turn.OutDeadLetter:
-			c.deadLetters.Add(o.Part.TP, o.Offset, o.Refusal, o.Cut, t.Answered)
+			c.deadLetters.Add(o.Part.TP, o.Offset, o.Record.Topic, o.Refusal, o.Cut, t.Answered)
 			if o.Refusal.Code == topics.CodeTooLate && o.Refusal.Header == partitionOf(o.Part).Route.Header(topics.HeaderReplace) {
 				c.cancels.add(pending.EffectTooLate.String(), 1) // it has no effect of its own that could be counted
 			}

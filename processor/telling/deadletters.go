@@ -58,6 +58,7 @@ type deadLetterNews struct {
 	cut     int64     // of them are not whole
 	since   time.Time // of the last line, and at first of the first record
 	example string    // of the last record
+	box     string    // where that is; one for each reason, since a code has one
 	told    int64     // by the last line
 }
 
@@ -75,9 +76,9 @@ func (d *DeadLetters) Bear(topic string) {
 	}
 }
 
-// Add counts the record at an offset of a delay topic, which has just been written to the dead
-// letter topic, or what fits of it.
-func (d *DeadLetters) Add(tp kafka.TopicPartition, offset int64, refusal *topics.Refusal, cut bool, now time.Time) {
+// Add counts the record at an offset of a delay topic, which has just been written to the topic box,
+// a dead letter topic or where its route parks, or what fits of it.
+func (d *DeadLetters) Add(tp kafka.TopicPartition, offset int64, box string, refusal *topics.Refusal, cut bool, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	reason := deadLetterReason{deadLetterLabels{tp.Topic, refusal.Code}, refusal.Header}
@@ -97,6 +98,7 @@ func (d *DeadLetters) Add(tp kafka.TopicPartition, offset int64, refusal *topics
 	if cut {
 		n.cut++
 	}
+	n.box = box
 	n.example = fmt.Sprintf("%s@%d: %s", tp, offset, refusal.Message)
 	d.tell(reason, n, now)
 }
@@ -113,7 +115,7 @@ func (d *DeadLetters) tell(reason deadLetterReason, n *deadLetterNews, now time.
 	if n.cut > 0 {
 		args = append(args, "cut_to_fit", n.cut)
 	}
-	d.log.Warn("records cannot be delivered; they are in the dead letter topic", append(args, "records", n.records, "example", n.example)...)
+	d.log.Warn("records cannot be delivered; they were put aside", append(args, "in", n.box, "records", n.records, "example", n.example)...)
 	n.told, n.records, n.cut, n.since = n.records, 0, 0, now
 }
 
