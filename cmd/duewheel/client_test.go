@@ -12,8 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/topics"
 )
@@ -88,6 +90,25 @@ func TestConnections(t *testing.T) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})
+	}
+}
+
+// A listener without a login answers ILLEGAL_SASL_STATE, which says nothing to a person.
+func TestLoginWhereThereIsNone(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.ControlKey(int16(kmsg.SASLHandshake), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		resp := req.ResponseKind().(*kmsg.SASLHandshakeResponse)
+		resp.ErrorCode = kerr.IllegalSaslState.Code
+		return resp, nil, true
+	})
+	_, err = command(t, "", "ls", "-b", c.ListenAddrs()[0], "-g", "g", "-t", "delays", "-X", "sasl.username=alice", "-X", "sasl.password=pw", "-X", "sasl.mechanism=PLAIN")
+	if err == nil || !strings.HasSuffix(err.Error(), "; nobody logs in there: leave kafka.sasl out, or give the port of a listener that is SASL_PLAINTEXT or SASL_SSL") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -165,7 +167,11 @@ func reach(ctx context.Context, cl *kgo.Client, brokers []string) error {
 			last = a
 		}
 	}
-	return fmt.Errorf("reach %s: %w", strings.Join(brokers, ","), last.err)
+	hint := ""
+	if errors.Is(last.err, kerr.IllegalSaslState) {
+		hint = "; nobody logs in there: leave kafka.sasl out, or give the port of a listener that is SASL_PLAINTEXT or SASL_SSL"
+	}
+	return fmt.Errorf("reach %s: %w%s", strings.Join(brokers, ","), last.err, hint)
 }
 
 // logJSON is the log.format for programs.
