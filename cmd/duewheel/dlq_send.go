@@ -103,7 +103,7 @@ func (s *sending) confirm(a *again) string {
 	if route == nil {
 		return position{a.record.Topic, a.record.Partition, a.record.Offset}.String()
 	}
-	return (&order{}).confirm(a.record, route.Parser(), route, s.entrances[a.record.Topic].stamps)
+	return (&order{}).confirm(a.record, route.Parser(), route, s.entrances[a.record.Topic].stamps).String()
 }
 
 // pause waits until as much time has passed as what is written may take.

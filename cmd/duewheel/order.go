@@ -29,6 +29,7 @@ type order struct {
 	nullValue   bool
 	headers     []string
 	noCheck     bool
+	asJSON      bool
 
 	hasKey, hasValue bool
 
@@ -283,39 +284,64 @@ func lookAtTarget(ctx context.Context, cl *kgo.Client, target string, partition 
 	return "", "", nil
 }
 
-// confirm is the line that says what has become of a record that the broker has acknowledged.
-func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Route, byBroker bool) string {
-	line := fmt.Sprintf("%s/%d@%d, ", r.Topic, r.Partition, r.Offset)
+// confirmation is what has become of a record that the broker has acknowledged.
+type confirmation struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	Due       int64  `json:"due,omitempty"` // ms since 1970; of a retry it is not known yet
+	Target    string `json:"target,omitempty"`
+	Handle    string `json:"handle,omitempty"`
+	Refused   string `json:"dead_lettered,omitempty"` // why it will be
+
+	says string
+}
+
+func (c confirmation) String() string {
+	return fmt.Sprintf("%s/%d@%d, %s", c.Topic, c.Partition, c.Offset, c.says)
+}
+
+// confirm says what has become of a record that the broker has acknowledged.
+func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Route, byBroker bool) confirmation {
+	c := confirmation{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
 	mark := topics.NewMark([4]byte{}, "", r.Partition)
 	q, err := parser.Parse(r.Headers, topics.StampOf(r), r.Offset, mark)
 	if err != nil {
-		return line + "which will be dead-lettered: " + err.Error()
+		c.Refused = err.Error()
+		c.says = "which will be dead-lettered: " + c.Refused
+		return c
 	}
+	c.Target = string(q.Target)
 	if q.Kind == topics.KindCancel {
-		return line + "asks to cancel " + nameOf(&q)
+		c.says = "asks to cancel " + nameOf(&q)
+		return c
 	}
 	if q.AtOnce {
-		return line + "a retry, due " + pauses(parser, &q) + " after it came"
+		c.says = "a retry, due " + pauses(parser, &q) + " after it came"
+		return c
 	}
-	q.Due -= parser.Jitter(mark, r.Offset) // as it was asked for
-	due, in := time.UnixMilli(q.Due), "now"
+	c.Due = q.Due - parser.Jitter(mark, r.Offset) // as it was asked for
+	due, in := time.UnixMilli(c.Due), "now"
 	if due.After(r.Timestamp) {
 		in = rounded(due, r.Timestamp)
 	}
-	line += fmt.Sprintf("due %s (%s)", due.UTC().Format("2006-01-02T15:04:05.000Z"), in)
+	c.says = fmt.Sprintf("due %s (%s)", due.UTC().Format("2006-01-02T15:04:05.000Z"), in)
 	switch {
 	case len(q.Target) > 0:
-		line += " to " + string(q.Target)
+		c.says += " to " + c.Target
 	case route == nil:
-		line += " to the target of its route"
+		c.says += " to the target of its route"
 	}
 	if route != nil && route.Delay > 0 {
-		return line // it cannot be taken out of the order of the log
+		return c // it cannot be taken out of the order of the log
 	}
 	if byBroker && !saysInstant(parser.Readings(r.Headers, topics.StampOf(r))) {
-		return line + "; without a handle, since the broker's timestamp counts (LogAppendTime): --until gives one"
+		c.says += "; without a handle, since the broker's timestamp counts (LogAppendTime): --until gives one"
+		return c
 	}
-	return line + ", handle " + topics.Handle{Partition: r.Partition, Offset: r.Offset, Due: q.Due}.String()
+	c.Handle = topics.Handle{Partition: r.Partition, Offset: r.Offset, Due: c.Due}.String()
+	c.says += ", handle " + c.Handle
+	return c
 }
 
 // saysInstant tells whether a request says itself at what instant it is due.

@@ -38,7 +38,8 @@ What the request says is checked first. With a configuration (-c) it is checked 
 route of the topic too, and whether the target is there; without one, the route's own
 target and what it allows are not known. --no-check sends the request as it is. Each
 record is confirmed with its partition, its offset, when it is due, and its handle, by which
-it can be cancelled or replaced until then.`,
+it can be cancelled or replaced until then; with -o json as an object a line, with dead_lettered
+where it will be, and why.`,
 		Example: `  duewheel produce -b localhost:9092 -t delay-requests --to orders --for 5m -k 17 -v hello -H trace=abc
   duewheel produce -c duewheel.yaml -t delay-requests --to orders --until 2027-01-01T09:00+01:00 < values.txt`,
 		Args: noArguments,
@@ -69,6 +70,7 @@ it can be cancelled or replaced until then.`,
 	p.StringVar(&o.replace, "replace", "", "take the place of the pending record with this `handle` or id, or be dead-lettered when there is none")
 	p.Int32Var(&o.toPartition, "to-partition", -1, "partition of the target topic; without it by key")
 	p.BoolVar(&o.noCheck, "no-check", false, "send even what would be refused")
+	p.VarP((*asJSON)(&o.asJSON), "output", "o", "text, or json: an object a line")
 	return cmd
 }
 
@@ -160,6 +162,14 @@ type production struct {
 	err     error
 }
 
+func (p *production) print(c confirmation) error {
+	if p.order.asJSON {
+		return newJSON(p.stdout).Encode(c)
+	}
+	_, err := fmt.Fprintln(p.stdout, c)
+	return err
+}
+
 // send writes a record for each value and waits until each has been answered. After the first that
 // is not acknowledged no more are begun. What has been handed over is always waited for, so that every
 // record that may be in the topic is accounted for; each is answered within produceTimeout, or soon after it.
@@ -172,7 +182,7 @@ func (p *production) send(ctx context.Context, values func(ctx context.Context, 
 		p.cl.Produce(context.WithoutCancel(ctx), r, func(r *kgo.Record, err error) {
 			if err == nil {
 				p.written++
-				_, err = fmt.Fprintln(p.stdout, p.order.confirm(r, p.parser, p.route, p.into.stamps))
+				err = p.print(p.order.confirm(r, p.parser, p.route, p.into.stamps))
 			} else {
 				err = p.order.explain(err)
 			}

@@ -63,6 +63,33 @@ func TestProduceToTheOnlyRoute(t *testing.T) {
 	}
 }
 
+// A script takes the handle from -o json. What is not known is left out.
+func TestProduceAsJSON(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1, "fixed": 1, "retries": 1, "orders": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\nroutes:\n  - {topic: delays, target: orders}\n  - {topic: fixed, delay: 5m, target: orders}\n  - {topic: retries, target: orders, retry: {max_attempts: 3}}\n")
+	for _, test := range []struct{ topic, want string }{
+		{"delays", `{"topic":"delays","partition":0,"offset":0,"due":4102444800000,"target":"orders","handle":"0-0-4102444800000"}`},
+		{"fixed", `{"topic":"fixed","partition":0,"offset":0,"due":W,"target":"orders"}`},
+		{"retries", `{"topic":"retries","partition":0,"offset":0,"target":"orders"}`},
+	} {
+		args := []string{"produce", "-c", config, "-t", test.topic, "-v", "x", "--no-check", "-o", "json"}
+		if test.topic != "fixed" {
+			args = append(args, "--until", "2100-01-01")
+		}
+		out, err := command(t, "", args...)
+		if test.topic == "fixed" {
+			out = regexp.MustCompile(`"due":\d+`).ReplaceAllString(out, `"due":W`)
+		}
+		if err != nil || out != test.want+"\n" {
+			t.Errorf("%s: printed %q, %v", test.topic, out, err)
+		}
+	}
+	out, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--for", "nine days", "-v", "x", "--no-check", "-o", "json")
+	if err != nil || !strings.HasPrefix(out, `{"topic":"delays","partition":0,"offset":1,"dead_lettered":"unparsable_due: `) {
+		t.Errorf("printed %q, %v", out, err)
+	}
+}
+
 func TestProduceLinesAndNulls(t *testing.T) {
 	_, addr := cluster(t, map[string]int32{"delays": 1})
 	out, err := command(t, "one\ntwo\n\n", "produce", "-b", addr, "-t", "delays", "--to", "orders", "--until", "2100-01-01T00:00:00Z")
