@@ -22,6 +22,8 @@ const (
 	envPrefix = "DUEWHEEL_"
 	// envForTests begins variables that steer the tests of the project. They are no settings.
 	envForTests = "DUEWHEEL_TEST_"
+	// envFile names the file with settings where -c does not.
+	envFile = "DUEWHEEL_CONFIG"
 	// maxRoutes bounds the place that a path may name, so that a slip cannot ask for a billion.
 	maxRoutes = 1000
 )
@@ -300,7 +302,7 @@ func (l *loader) loadEnv(env []string) {
 	layer := map[string]any{}
 	for _, entry := range slices.Sorted(slices.Values(env)) {
 		name, v, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envForTests) || isOfService(name, v) || v == "" {
+		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envForTests) || name == envFile || isOfService(name, v) || v == "" {
 			continue
 		}
 		place := envPlace.FindStringSubmatch(name)

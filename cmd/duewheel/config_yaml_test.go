@@ -45,3 +45,19 @@ func TestDocumentsOfAFile(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// DUEWHEEL_CONFIG names the file where -c does not.
+func TestFileOfTheEnvironment(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	file := func(name, topic string) string {
+		return writeFile(t, name, "kafka: {brokers: '"+addr+"'}\nroutes:\n  - {topic: "+topic+", target: orders}\n")
+	}
+	t.Setenv(envFile, file("env.yaml", "delays"))
+	produce := []string{"produce", "--for", "1h", "-v", "x", "--no-check"}
+	if out, err := command(t, "", produce...); err != nil || !strings.HasPrefix(out, "delays/0@0, ") {
+		t.Errorf("printed %q, %v", out, err)
+	}
+	if _, err := command(t, "", append(produce, "-c", file("flag.yaml", "others"))...); err == nil || !strings.Contains(err.Error(), "others") {
+		t.Errorf("-c does not count: %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding"
 	"encoding/json"
@@ -37,8 +38,8 @@ func newRootCommand() *cobra.Command {
 		Long: `duewheel reads records from delay topics and delivers each to its target topic
 when it is due, exactly once. It needs nothing but Kafka.
 
-Settings come from a YAML file (-c), the environment (DUEWHEEL_KAFKA_BROKERS ...)
-and flags, in rising order. -X and --command-config take the names of the Java
+Settings come from a YAML file (-c, or DUEWHEEL_CONFIG), the environment
+(DUEWHEEL_KAFKA_BROKERS ...) and flags, in rising order. -X and --command-config take the names of the Java
 client and of librdkafka, and ours.
 
 The exit code is 0 when all is well, 1 when a command has found that it is not, and 2 when
@@ -48,6 +49,7 @@ do not answer, a right that is missing.`,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			f.file = cmp.Or(f.file, os.Getenv(envFile))
 			return notEmpty(cmd, "config", "bootstrap-server", "command-config", "group", "log-level")
 		},
 	}
@@ -57,7 +59,7 @@ do not answer, a right that is missing.`,
 	root.Flags().Bool("version", false, "print the version") // cobra's own would take -v, which is a value where records are written
 	p := root.PersistentFlags()
 	p.SortFlags = false
-	p.StringVarP(&f.file, "config", "c", "", "YAML `file` with settings")
+	p.StringVarP(&f.file, "config", "c", "", "YAML `file` with settings; else DUEWHEEL_CONFIG names it")
 	p.StringSliceVarP(&f.brokers, "bootstrap-server", "b", nil, "brokers to begin with, `host:port[,host:port]`")
 	p.StringArrayVarP(&f.x, "property", "X", nil, "one setting, `name=value`; may be repeated")
 	p.StringVar(&f.commandConfig, "command-config", "", "a client.properties `file`")
