@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
@@ -15,22 +17,7 @@ import (
 func TestLoadIsShared(t *testing.T) {
 	const each = pending.LoadRecords * 3 / 4
 	l := testLane(t)
-	var ps []*partition
-	for n := range int32(2) {
-		p, err := l.empty(n, true)
-		if err == nil {
-			err = p.goLive(l.memory.room(2))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for offset := range int64(each) {
-			if _, err := p.Accept(req(offset, ms(2*testWindow.Milliseconds()), "orders"), testNow); err != nil {
-				t.Fatal(err)
-			}
-		}
-		ps = append(ps, p)
-	}
+	ps := l.lives(t, 2, each, func(offset int64) *kgo.Record { return req(offset, ms(2*testWindow.Milliseconds()), "orders") })
 	now := ms(2 * testWindow.Milliseconds())
 	load := func() (near int64) {
 		t.Helper()
@@ -61,22 +48,7 @@ func TestLoadIsShared(t *testing.T) {
 func TestLoadGivesWay(t *testing.T) {
 	const each, partitions = 1000, 3
 	l := testLane(t)
-	var ps []*partition
-	for n := range int32(partitions) {
-		p, err := l.empty(n, true)
-		if err == nil {
-			err = p.goLive(l.memory.room(partitions))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for offset := range int64(each) {
-			if _, err := p.Accept(req(offset, ms(2*testWindow.Milliseconds()), "orders"), testNow); err != nil {
-				t.Fatal(err)
-			}
-		}
-		ps = append(ps, p)
-	}
+	ps := l.lives(t, partitions, each, func(offset int64) *kgo.Record { return req(offset, ms(2*testWindow.Milliseconds()), "orders") })
 	now := ms(2 * testWindow.Milliseconds())
 	l.turns.decided <- nil
 	for step := range partitions + 1 {
@@ -245,6 +217,27 @@ func (l *lane) fills(t *testing.T, p *partition, within int64) func(bytes, due i
 	}
 }
 
+// lives are some live partitions with a store, each of which has accepted so many requests.
+func (l *lane) lives(t *testing.T, partitions int32, each int64, request func(offset int64) *kgo.Record) (ps []*partition) {
+	t.Helper()
+	for n := range partitions {
+		p, err := l.empty(n, true)
+		if err == nil {
+			err = p.goLive(l.memory.room(int(partitions)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for offset := range each {
+			if _, err := p.Accept(request(offset), testNow); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ps = append(ps, p)
+	}
+	return ps
+}
+
 // mustReadOn has a partition pause because there is no memory left, and go on soon, although no time passes.
 func (l *lane) mustReadOn(t *testing.T, p *partition) {
 	t.Helper()
@@ -266,22 +259,7 @@ func (l *lane) mustReadOn(t *testing.T, p *partition) {
 func TestSpillSaysWhoFails(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.NearWindow = time.Hour })
 	l.memory.budget = 4 << 20
-	var ps []*partition
-	for n := range int32(2) {
-		p, err := l.empty(n, true)
-		if err == nil {
-			err = p.goLive(l.memory.room(2))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for offset := range int64(400) {
-			if _, err := p.Accept(heavy(offset, ms(pending.LeastWindow+1+offset*1000), 6<<10), testNow); err != nil {
-				t.Fatal(err)
-			}
-		}
-		ps = append(ps, p)
-	}
+	ps := l.lives(t, 2, 400, func(offset int64) *kgo.Record { return heavy(offset, ms(pending.LeastWindow+1+offset*1000), 6<<10) })
 	if _, err := l.empty(1, true); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestSimLostEpochs(t *testing.T) {
 			if req.TransactionID == nil || !strings.HasPrefix(*req.TransactionID, "g-0@a-") || !w.produces(req, "orders") || epochOf(req) >= known {
 				return nil, nil, false
 			}
-			return refusal(req, kerr.InvalidProducerEpoch, 0), nil, true
+			return produced(req, kerr.InvalidProducerEpoch.Code, 0), nil, true
 		})
 		w.live("a")
 		w.send(request("1", in(time.Second)))

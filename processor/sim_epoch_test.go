@@ -28,20 +28,20 @@ func (w *world) forget(topic string, n int64, e *kerr.Error) (happened func() bo
 			return nil, nil, false
 		}
 		w.note("---- %s is forgotten: %s", *req.TransactionID, e.Message)
-		return refusal(req, e, 1000), nil, true
+		return produced(req, e.Code, 1000), nil, true
 	})
 	return func() bool { return seen.Load() >= n }, func() { seen.Add(n) }
 }
 
-// refusal refuses what a produce request brings, for logs that begin at an offset.
-func refusal(req *kmsg.ProduceRequest, e *kerr.Error, logStart int64) kmsg.Response {
+// produced answers with one code, 0 for none, for all that a produce request brings, for logs that begin at an offset.
+func produced(req *kmsg.ProduceRequest, code int16, logStart int64) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.ProduceResponse)
 	for _, t := range req.Topics {
 		rt := kmsg.NewProduceResponseTopic()
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
 		for _, p := range t.Partitions {
 			rp := kmsg.NewProduceResponseTopicPartition()
-			rp.Partition, rp.ErrorCode, rp.LogStartOffset = p.Partition, e.Code, logStart
+			rp.Partition, rp.ErrorCode, rp.LogStartOffset = p.Partition, code, logStart
 			rt.Partitions = append(rt.Partitions, rp)
 		}
 		resp.Topics = append(resp.Topics, rt)

@@ -60,4 +60,7 @@ func TestFileOfTheEnvironment(t *testing.T) {
 	if _, err := command(t, "", append(produce, "-c", file("flag.yaml", "others"))...); err == nil || !strings.Contains(err.Error(), "others") {
 		t.Errorf("-c does not count: %v", err)
 	}
+	if _, err := command(t, "", append(produce, "-c", "")...); err == nil || err.Error() != "--config is empty" {
+		t.Errorf("-c is nothing: %v", err)
+	}
 }

@@ -212,7 +212,7 @@ func TestDockerImage(t *testing.T) {
 	t.Cleanup(func() { run.Process.Signal(os.Interrupt); run.Wait() })
 	said := bufio.NewScanner(out)
 	said.Scan()
-	if !strings.Contains(said.Text(), "state=/var/lib/duewheel/0 ") {
+	if !strings.Contains(said.Text(), "state=duewheel-state/0 ") {
 		t.Errorf("it says %q, and not that its state is in a directory of the image", said.Text())
 	}
 }

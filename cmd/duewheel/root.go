@@ -39,8 +39,8 @@ func newRootCommand() *cobra.Command {
 when it is due, exactly once. It needs nothing but Kafka.
 
 Settings come from a YAML file (-c, or DUEWHEEL_CONFIG), the environment
-(DUEWHEEL_KAFKA_BROKERS ...) and flags, in rising order. -X and --command-config take the names of the Java
-client and of librdkafka, and ours.
+(DUEWHEEL_KAFKA_BROKERS ...) and flags, in rising order. -X and --command-config take
+the names of the Java client and of librdkafka, and ours.
 
 The exit code is 0 when all is well, 1 when a command has found that it is not, and 2 when
 it could not tell or do what it was asked for: a mistake in flags or settings, brokers that
@@ -49,8 +49,9 @@ do not answer, a right that is missing.`,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			err := notEmpty(cmd, "config", "bootstrap-server", "command-config", "group", "log-level")
 			f.file = cmp.Or(f.file, os.Getenv(envFile))
-			return notEmpty(cmd, "config", "bootstrap-server", "command-config", "group", "log-level")
+			return err
 		},
 	}
 	root.SetFlagErrorFunc(flagError)

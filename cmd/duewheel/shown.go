@@ -129,7 +129,7 @@ func span2(d time.Duration) string {
 func local(t time.Time) string { return t.Format("2006-01-02 15:04:05") }
 
 // zoned is such a time where no heading has the zone.
-func zoned(t time.Time) string { return t.Format("2006-01-02 15:04:05 MST") }
+func zoned(t time.Time) string { return local(t) + t.Format(" MST") }
 
 // zoneOf names the zone of times that are printed without one. Where clocks are set forward and back it has both names: each time is that of its own day.
 func zoneOf(now time.Time) string {

@@ -255,7 +255,9 @@ func (w moving) move(cp copyOf, near *sifted) (verdict, error) {
 // relocate has ledger and store count a record where its copy lies, and as what that weighs: the same, unless somebody else has made the copy.
 func (w moving) relocate(cp copyOf, place int64, was int, stored bool) {
 	if place != cp.at {
-		w.forgetCount(state.Counted{Key: cp.key, Offset: place, Bytes: was})
+		if w.store != nil {
+			w.store.Uncount(state.Counted{Key: cp.key, Offset: place, Bytes: was})
+		}
 		w.ledger.Move(cp.key, place, cp.at, was, stored)
 	}
 	if now := weight(cp.run); now != was {

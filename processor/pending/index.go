@@ -104,13 +104,6 @@ func (w *index) removeIDs(near *near, all []wheel.Entry) {
 	}
 }
 
-// forgetCount has the next batch of the store, if there is one, count something no more.
-func (w *index) forgetCount(x state.Counted) {
-	if w.store != nil {
-		w.store.Uncount(x)
-	}
-}
-
 // erase takes a record, or a stub, out of the store with its next batch: with its id, and not counted any more.
 func (w *index) erase(key state.Key, run []byte) {
 	if w.store == nil {
