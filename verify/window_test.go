@@ -93,6 +93,17 @@ func TestRequestWithoutATimestamp(t *testing.T) {
 	s.expect(s.pass(s.verifier()), nil, "delay delays: all that is left of it; some requests have no timestamp")
 }
 
+// A request of 1970, as a client writes it that sets a timestamp of 0, is a request.
+func TestRequestOfTheFirstMillisecond(t *testing.T) {
+	s := newFakeGroup(t)
+	q := s.write(&kgo.Record{Topic: "delays", Timestamp: time.UnixMilli(0), Headers: headers("delay-until="+millis(s.at(10)), "delay-target-topic=orders")})
+	s.write(s.delivered(q, 10))
+	s.resolve("delays", 0, 1, 30, 1)
+	s.expect(s.pass(s.verifier()), nil, "delay delays: from 1970-01-01T00:00:00.001Z on\n")
+	s.write(&kgo.Record{Topic: "delays", Partition: 1, Timestamp: s.at(0), Headers: headers("delay-until="+millis(s.at(200)), "delay-target-topic=orders")})
+	s.expect(s.pass(s.verifier()), nil, "delay delays: from 1970-01-01T00:00:00.001Z on\n")
+}
+
 // The window is what was written from a time on and before another one.
 func TestFromTo(t *testing.T) {
 	s := newFakeGroup(t)

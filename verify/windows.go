@@ -52,16 +52,16 @@ func (s *survey) windows() (all []Window) {
 				continue
 			}
 			w.Partitions++
-			cut := p.start > 0 && p.from == p.start
+			cut, since := p.start > 0 && p.from == p.start, max(p.first, 1) // one of 1970 is a request, too: 0 says that there are none
 			w.Cut = w.Cut || cut
 			switch {
 			case p.first == unread:
 			case p.first < 0:
 				w.Undated = true
 			case cut:
-				w.Since = max(w.Since, p.first) // only from there on none of its partitions lacks something
-			case first == 0 || p.first < first:
-				first = p.first
+				w.Since = max(w.Since, since) // only from there on none of its partitions lacks something
+			case first == 0 || since < first:
+				first = since
 			}
 		}
 		w.Since = cmp.Or(w.Since, first)
