@@ -1,6 +1,9 @@
 package topics
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Names of the request headers: what a producer may write.
 const (
@@ -178,17 +181,34 @@ func meant(name, prefix string) string {
 	if low != name && fieldOf(low, prefix) != fieldUnknown {
 		return "they are lower case: write " + low
 	}
-	if n := nearest(HeaderPrefix + low[len(prefix):]); n != "" {
-		return "this one is unknown: did you mean " + withPrefix(n, prefix) + "?"
+	n := nearest(low[len(prefix):])
+	if n == "" {
+		return "this one is unknown"
 	}
-	return "this one is unknown"
+	if slices.Contains(reserved[:], n) {
+		return "this one is unknown: did you mean " + withPrefix(n, prefix) + ", which this version does not support yet?"
+	}
+	return "this one is unknown: did you mean " + withPrefix(n, prefix) + "?"
 }
 
-// nearest returns the request header that name most probably means, or "".
+// otherWords are what else people call what our headers say, without the prefix.
+var otherWords = map[string]string{
+	"by": HeaderFor, "in": HeaderFor, "after": HeaderFor, "ms": HeaderFor, "millis": HeaderFor, "duration": HeaderFor, "period": HeaderFor, "interval": HeaderFor,
+	"at": HeaderUntil, "on": HeaderUntil, "till": HeaderUntil, "time": HeaderUntil, "timestamp": HeaderUntil, "date": HeaderUntil, "epoch": HeaderUntil,
+	"to": HeaderTargetTopic, "target": HeaderTargetTopic, "topic": HeaderTargetTopic, "destination": HeaderTargetTopic, "destination-topic": HeaderTargetTopic,
+	"key": HeaderTargetKey, "partition": HeaderTargetPartition, "expiry": HeaderExpires, "expiration": HeaderExpires, "ttl": HeaderExpires, "deadline": HeaderExpires,
+	"name": HeaderID, "repeat": reserved[0], "recur": reserved[0],
+}
+
+// nearest returns the request header that a name without its prefix most probably means, or "".
 func nearest(name string) string {
+	if known := otherWords[name]; known != "" {
+		return known
+	}
 	best, least := "", 4 // more than three wrong letters is another word
 	for _, known := range requestNames {
-		if d := distance(name, known); d < least {
+		short := known[len(HeaderPrefix):]
+		if d := distance(name, short); d < min(least, len(name), len(short)) { // and so is one of which no letter is right
 			best, least = known, d
 		}
 	}

@@ -150,6 +150,9 @@ func TestParseRefuses(t *testing.T) {
 		message string // a part of it
 	}{
 		{"nothing", nil, CodeNoDue, "", "neither delay-until nor delay-for"},
+		{"a name with other signs between its words", headers("delay_for", "5s"), CodeNoDue, "", "is set; it has delay_for: write delay-for"},
+		{"a name as Java writes it", headers("delayUntil", "1767225605123"), CodeNoDue, "", "is set; it has delayUntil: write delay-until"},
+		{"such a name without a value", headers("delay_for", ""), CodeNoDue, "", "nor delay-for is set"},
 		{"only a target", headers("delay-target-topic", "orders"), CodeNoDue, "", "neither"},
 		{"unparsable delay-until does not fall back to delay-for", headers("delay-until", "soon", "delay-for", "1s"), CodeUnparsableDue, "delay-until", "an offset like"},
 		{"unparsable delay-for", headers("delay-for", "soon"), CodeUnparsableDue, "delay-for", "PT5M"},
@@ -250,7 +253,13 @@ func TestNamesAreLowerCase(t *testing.T) {
 			}
 		}
 	}
-	for written, want := range map[string]string{"Delay-Untill": "did you mean delay-until?", "Delay-Everything-Else": "is unknown"} {
+	for written, want := range map[string]string{
+		"Delay-Untill": "did you mean delay-until?", "Delay-Everything-Else": "is unknown", "delay-fro": "did you mean delay-for?", "delay-idd": "did you mean delay-id?",
+		"delay-by": "did you mean delay-for?", "delay-in": "did you mean delay-for?", "Delay-At": "did you mean delay-until?", "delay-on": "did you mean delay-until?", // not delay-id
+		"delay-target": "did you mean delay-target-topic?", "delay-topic": "did you mean delay-target-topic?", "delay-key": "did you mean delay-target-key?",
+		"delay-repeat": "did you mean delay-every, which this version does not support yet?", // not delay-replace
+		"delay-xy":     "is unknown",
+	} {
 		if _, err := parser(t, "p1").Parse(headers("delay-for", "1s", written, "x"), Stamp{Millis: T}, 42, ours); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: got %v", written, err)
 		}

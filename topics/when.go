@@ -59,9 +59,16 @@ func (n *headerMap) dueOfRefused(p *Parser, code Code, headers []kgo.RecordHeade
 	return q.Due
 }
 
-// passedOver says of a record without a due time which header of another tool would have said it, and why it does not.
+// passedOver says of a record without a due time which header would have said it, of another tool or if it were written as ours is, and why it does not.
 func (p *Parser) passedOver(headers []kgo.RecordHeader) string {
 	for i := range headers {
+		if len(headers[i].Value) > 0 && len(headers[i].Key) <= 64 {
+			for _, ours := range []string{p.Name(HeaderUntil), p.Name(HeaderFor)} {
+				if letters(headers[i].Key) == letters(ours) && headers[i].Key != ours {
+					return fmt.Sprintf("; it has %s: write %s", headers[i].Key, ours)
+				}
+			}
+		}
 		name := strings.ToLower(headers[i].Key)
 		a := aliasAt(name)
 		if a < 0 || !aliases[a].says() || len(headers[i].Value) == 0 {
@@ -76,4 +83,9 @@ func (p *Parser) passedOver(headers []kgo.RecordHeader) string {
 		return fmt.Sprintf("; it has %s, which does not count beside headers that begin with %s", aliases[a].Name, p.ours())
 	}
 	return ""
+}
+
+// letters is a name without what stands between its words, which languages write in different ways.
+func letters(name string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "", ".", "").Replace(name))
 }
