@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"strings"
@@ -208,6 +209,37 @@ func TestProduceWithLogAppendTime(t *testing.T) {
 	}
 }
 
+// An id is known in one partition alone, so what names one has a key or a partition.
+func TestProduceWithAnIDSaysWhere(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 3, "single": 1, "orders": 1})
+	produce := func(topic, args string) (string, error) {
+		var out bytes.Buffer
+		err := run(t.Context(), append([]string{"produce", "-b", addr, "-t", topic, "--to", "orders", "--for", "1h", "-v", "x"}, strings.Fields(args)...), strings.NewReader(""), &out, &out)
+		return out.String(), err
+	}
+	const refused, note = "the id r-17 is looked for in one partition only, and without a key a record goes to any: give the key", "note: an id is known in its partition alone"
+	for _, args := range []string{"--replace r-17", "-H delay-replace=r-17"} {
+		if out, err := produce("delays", args); err == nil || !strings.Contains(err.Error(), refused) || strings.Contains(out, "@") {
+			t.Errorf("%s: printed %q, %v; want %q", args, out, err, refused)
+		}
+		for _, good := range []string{"delays -k 17", "delays -p 2", "delays --no-check", "single"} {
+			topic, more, _ := strings.Cut(good, " ")
+			if out, err := produce(topic, args+" "+more); err != nil || strings.Contains(out, note) {
+				t.Errorf("%s to %s: printed %q, %v", args, good, out, err)
+			}
+		}
+	}
+	for args, noted := range map[string]bool{"--id r-18": true, "--id r-19 -k 17": false, "--id r-20 -p 1": false, "-k 17": false} {
+		if out, err := produce("delays", args); err != nil || strings.Contains(out, note) != noted {
+			t.Errorf("%s: printed %q, %v", args, out, err)
+		}
+	}
+	const beside = "note: a record that cancels does nothing else: --for, --to passed over\n"
+	if out, err := produce("delays", "-H delay-cancel=r-18"); err != nil || !strings.Contains(out, beside) {
+		t.Errorf("a cancel beside a delay: printed %q, %v; want %q", out, err, beside)
+	}
+}
+
 // A replacement goes to the partition that its handle names, and has a handle of its own.
 func TestProduceReplacement(t *testing.T) {
 	_, addr := cluster(t, map[string]int32{"delays": 3, "orders": 1})
@@ -231,6 +263,7 @@ func TestProduceReplacement(t *testing.T) {
 		{[]string{"--id", "2-0-1767225605123"}, "like a handle"},
 		{[]string{"--id", ""}, "--id is empty"},
 		{[]string{"--replace", ""}, "--replace is empty"},
+		{[]string{"--to-key", ""}, "--to-key is empty"},
 		{[]string{"--replace", "2-0-1767225605123", "-p", "1"}, "belongs into the partition of what it replaces, which is 2"},
 		{[]string{"--replace", "9-0-1767225605123"}, "has no partition 9"},
 		{[]string{"--replace", "2-0-1767225605123", "-H", "delay-replace=1-0-1"}, "a flag has given delay-replace already"},

@@ -213,7 +213,14 @@ func (o *order) check(ctx context.Context, cl *kgo.Client, parser *topics.Parser
 		return nil, err
 	}
 	if q.Kind == topics.KindCancel {
-		return nil, nil
+		return o.besideCancel(), nil
+	}
+	switch anywhere := len(q.ID) > 0 && (route == nil || route.Retry == nil) && o.partition < 0 && !o.hasKey && o.isWide(ctx, cl); {
+	case anywhere && q.NamedID != nil:
+		return nil, fmt.Errorf("the id %s is looked for in one partition only, and without a key a record goes to any: give the key of the record that has it with -k, or its partition with -p"+
+			" (--no-check writes it all the same); `duewheel reschedule` finds it by itself", visible(string(q.NamedID)))
+	case anywhere:
+		notes = append(notes, "an id is known in its partition alone, and without a key (-k) or a partition (-p) a record goes to any: another one with this id may wait beside it")
 	}
 	switch problem, note, err := lookAtTarget(ctx, cl, string(q.Target), q.Partition); {
 	case err != nil:
@@ -262,6 +269,26 @@ func (o *order) checkPartition(ctx context.Context, cl *kgo.Client) error {
 		return fmt.Errorf("%s has no partition %d, only 0 to %d", o.topic, o.partition, len(t.Partitions)-1)
 	}
 	return nil // what else is wrong with the topic is said when it is written to
+}
+
+// isWide tells whether the delay topic has several partitions.
+func (o *order) isWide(ctx context.Context, cl *kgo.Client) bool {
+	details, err := newPatient(cl).ListTopics(ctx, o.topic)
+	return err == nil && len(details[o.topic].Partitions) > 1
+}
+
+// besideCancel says which flags are of no use, as a header has the record cancel.
+func (o *order) besideCancel() []string {
+	var flags []string
+	for _, set := range []struct{ flag, v string }{{"--for", o.wait}, {"--until", o.until}, {"--to", o.to}, {"--to-key", o.toKey}, {"--id", o.id}, {"--replace", o.replace}} {
+		if set.v != "" {
+			flags = append(flags, set.flag)
+		}
+	}
+	if len(flags) == 0 {
+		return nil
+	}
+	return []string{"a record that cancels does nothing else: " + strings.Join(flags, ", ") + " passed over"}
 }
 
 // lookAtTarget tells what would keep a record from its target, and what could not be found out.

@@ -44,7 +44,7 @@ where it will be, and why.`,
   duewheel produce -c duewheel.yaml -t delay-requests --to orders --until 2027-01-01T09:00+01:00 < values.txt`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := joinLines(topicNames(cmd, "topic"), notEmpty(cmd, "to", "for", "until", "id", "replace"), atMostOne(cmd, "for", "until"), atMostOne(cmd, "value", "null-value"), o.checkFlags()); err != nil {
+			if err := joinLines(topicNames(cmd, "topic"), notEmpty(cmd, "to", "to-key", "for", "until", "id", "replace"), atMostOne(cmd, "for", "until"), atMostOne(cmd, "value", "null-value"), o.checkFlags()); err != nil {
 				return err
 			}
 			if err := o.chooseTopic(f); err != nil {
