@@ -87,7 +87,9 @@ func (l *lane) equip(reader *kgo.Client) {
 	l.reader = reader
 	l.group = group.New(l.groupConfig(), &l.standing)
 	l.reading = reading{cl: reader, wg: l.wg, fetched: make(chan kgo.Fetches, 1)}
-	l.restores = restore.New(l.restoreEnv(), l.wg)
+	env := l.restoreEnv()
+	env.Awaits = l.standing.Awaits
+	l.restores = restore.New(env, l.wg)
 	l.ends = ends{cl: reader, log: l.log, wg: l.wg, answers: make(chan logEnds, 1), lasting: l.cfg.SessionTimeout}
 }
 

@@ -54,6 +54,13 @@ func (s *Standing) Await(what error) {
 	s.wait = what
 }
 
+// Awaits is what a member waits for before it asks, or goes on where it is in the group already; nil: nothing.
+func (s *Standing) Awaits() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wait
+}
+
 // Why is what keeps a member out, the best that is known: what the group has said, what was found on
 // the way to it, what the member waits for; empty for one that is in, or on its way.
 func (s *Standing) Why(barred string) string {

@@ -50,6 +50,7 @@ type Env struct {
 	Assigned *picture.Set
 	Warm     *atomic.Int64                                // counts the partitions that standbys have handed over
 	Fenced   func(tp kafka.TopicPartition, writer string) // is told of each writer once
+	Awaits   func() error                                 // why our own producers cannot be renewed, if they cannot; nil: that is never asked
 	Uneven   wait.Wake                                    // asked for a rebalance
 	Until    context.Context                              // bounds what is not cut short when a restore is cancelled
 	Log      *slog.Logger

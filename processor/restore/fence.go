@@ -49,16 +49,18 @@ func (r *restore) free(ctx context.Context, unstable map[kafka.TopicPartition]ka
 
 // fence ends the transactions of the writers that hold the checkpoints of partitions. An
 // unstable fetch shows the last committed checkpoint, which names the writer: it claimed the
-// partition before its first transaction (design rule 9).
+// partition before its first transaction (design rule 9). A transaction of our own ends with the renewal of our
+// producers: where that fails, it is what partitions wait for.
 func (r *restore) fence(ctx context.Context, unstable map[kafka.TopicPartition]kafka.TopicID) error {
 	got, err := r.Coordinator.Fetch(ctx, r.Reader, unstable, false)
 	if err != nil {
 		return err
 	}
-	fenced := map[string]bool{r.Writer: true, "": true} // our own producers have been renewed already
+	own, fenced := false, map[string]bool{r.Writer: true, "": true}
 	r.show(ctx, unstable, got)
 	for tp, f := range got {
 		c, err := state.ParseCheckpoint(f.Offset, f.Epoch, f.Metadata)
+		own = own || err == nil && c.Writer != "" && c.Writer == r.Writer
 		if err != nil || fenced[c.Writer] {
 			continue
 		}
@@ -71,6 +73,11 @@ func (r *restore) fence(ctx context.Context, unstable map[kafka.TopicPartition]k
 		}
 		if err := r.Markers.Fence(ctx, r.Reader, producer.IDsOf(c.Writer), r.EmptyTimeout, first); err != nil {
 			return err
+		}
+	}
+	if own && r.Awaits != nil {
+		if err := r.Awaits(); err != nil {
+			return fmt.Errorf("the checkpoint is held by an open transaction of this replica: %w", err)
 		}
 	}
 	return nil

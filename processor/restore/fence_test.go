@@ -135,6 +135,28 @@ func TestFenceIsExplained(t *testing.T) {
 	}
 }
 
+// What a replica has left open itself ends when its producers are renewed. Where they cannot be, partitions say why, and not that somebody is fenced.
+func TestOwnTransactionIsExplained(t *testing.T) {
+	e, w := testCluster(t)
+	ids, id := four(w)
+	committed(t, w, id, []string{e.Writer, e.Writer, e.Writer, e.Writer}, nil)
+	refused := error(kerr.TransactionalIDAuthorizationFailed)
+	e.Awaits = func() error { return refused }
+	r := &restore{Env: e, member: stay{}, began: time.Now()}
+	if err := r.free(t.Context(), ids); !errors.Is(err, refused) {
+		t.Errorf("they wait for %v, and the producers for %v", err, refused)
+	}
+	refused = nil
+	if err := r.free(t.Context(), ids); err != nil {
+		t.Errorf("they wait for %v, and the producers for nothing", err)
+	}
+	committed(t, w, id, []string{"", "", "", ""}, nil)
+	refused = kerr.TransactionalIDAuthorizationFailed
+	if err := r.free(t.Context(), ids); err != nil {
+		t.Errorf("they wait for %v, which is not known to be ours", err)
+	}
+}
+
 // What cannot be told of one partition holds up no other one, and is no new partition; where it is so of all, the error says why.
 func TestCheckpointsOfSome(t *testing.T) {
 	e, w := testCluster(t)
