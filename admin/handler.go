@@ -170,7 +170,28 @@ func degraded(s *processor.Stats) (what []string) {
 			what = append(what, "what is pending in the topic "+t.Topic+" is not carried for its age: "+t.Uncarried)
 		}
 	}
-	return append(what, heldBack(s.Partitions)...)
+	return append(append(what, inTrouble(s.Targets)...), heldBack(s.Partitions)...)
+}
+
+// inTroubleNamed is of how many topics it is said why they do not take what is written: all that a broker leads may be in trouble at once.
+const inTroubleNamed = 3
+
+// inTrouble is which topics do not take what is written to them.
+func inTrouble(ts []processor.TargetStats) (what []string) {
+	more := 0
+	for _, t := range ts {
+		switch {
+		case t.Trouble == "":
+		case len(what) < inTroubleNamed:
+			what = append(what, "the topic "+t.Target+" does not take its records: "+t.Trouble)
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		what = append(what, "and so it is with "+topics.Plural(int64(more), "more topic"))
+	}
+	return what
 }
 
 // heldBackNamed is of how many partitions it is said why they are held back: one transaction may be open in many.
