@@ -73,6 +73,12 @@ func TestDelayTopicIsCut(t *testing.T) {
 	if r.Counts.Requested != 4 || r.Counts.Elsewhere != 6 {
 		t.Errorf("%+v", r.Counts)
 	}
+	s.expect(r, nil, "\nall is well\n")
+	s.config.From = s.at(-10) // what was asked for is not there
+	s.expect(s.pass(s.verifier()), nil, "\nall is well, as far as it can be told: the older part of the window is gone from delays\n")
+	s.config.From = s.at(7)
+	s.expect(s.pass(s.verifier()), nil, "\nall is well: the window is empty, nothing was requested in it\n")
+	s.config.From = time.Time{}
 	// What was pending is gone with it.
 	s.resolve("delays", 0, 10, 2.5, 3)
 	s.expect(s.pass(s.verifier()), map[string]int64{"cut": 1}, "the log begins at 6, and what is pending began at 3")

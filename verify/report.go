@@ -27,8 +27,9 @@ type Report struct {
 	Believed map[string]int64 `json:"believed,omitempty"` // of the dead letters: those that could be delivered as things are now, by code
 	Blind    []string         `json:"blind,omitempty"`    // why it cannot be told whether all is well, besides what may not be looked at
 
-	kept     bool // an open transaction has kept back some of it
-	doubtful bool // nothing is known of the group
+	kept     bool     // an open transaction has kept back some of it
+	doubtful bool     // nothing is known of the group
+	short    []string // delay topics of which the older part of the window that was asked for is gone
 }
 
 // Counts are numbers of requests and records.
@@ -178,6 +179,11 @@ func (v *Verifier) report(at time.Time) *Report {
 	}
 	r.Windows, r.Notes, r.Denied = v.seen.windows(), v.seen.notes(v.denied), v.denied
 	r.Believed = found.Believed
+	for _, w := range r.Windows {
+		if w.Kind == "delay" && w.Cut && !v.config.From.IsZero() {
+			r.short = append(r.short, w.Topic)
+		}
+	}
 	r.Blind, r.doubtful = v.seen.blind(v.config.Group, &r.Counts)
 	r.kept = !v.requests.every((*part).isRead) || !v.arrivals.every((*part).isRead) || len(v.seen.compacted) > 0
 	return r
@@ -243,6 +249,8 @@ func (r *Report) Write(w io.Writer) error {
 		fmt.Fprintln(&b, "nothing is wrong with what may be looked at")
 	case c.Untold > 0 || r.kept:
 		fmt.Fprintln(&b, "all is well, as far as it can be told")
+	case len(r.short) > 0:
+		fmt.Fprintf(&b, "all is well, as far as it can be told: the older part of the window is gone from %s\n", strings.Join(r.short, ", "))
 	case c.Requested+c.Cancels == 0:
 		fmt.Fprintln(&b, "all is well: the window is empty, nothing was requested in it")
 	default:
