@@ -170,3 +170,25 @@ func TestTimesBefore1970AreNotAskedFor(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// An id of what does not wait any more is told by the audit topic alone, under a handle that who asks does not know.
+func TestGetAnIDThatTheAuditTopicHas(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1, "audit": 1})
+	get := func(id string, more ...string) string {
+		out, err := command(t, "", append([]string{"get", "-b", addr, "-g", "g", "-t", "delays", id}, more...)...)
+		if exitCode(err) != 1 || out != "" {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return err.Error()
+	}
+	const beside = "; the audit topic tells ids beside handles"
+	if said := get("reminder-17", "--audit", "audit"); !strings.HasSuffix(said, beside+": kcat -C -q -e -b "+addr+` -t audit | grep -F '"id":"reminder-17"'`) {
+		t.Error(said)
+	}
+	if said := get("it's", "--audit", "audit"); !strings.HasSuffix(said, beside) {
+		t.Error(said)
+	}
+	if said := get("reminder-17"); strings.Contains(said, "audit") {
+		t.Error(said)
+	}
+}
