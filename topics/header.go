@@ -197,7 +197,7 @@ var otherWords = map[string]string{
 	"at": HeaderUntil, "on": HeaderUntil, "till": HeaderUntil, "time": HeaderUntil, "timestamp": HeaderUntil, "date": HeaderUntil, "epoch": HeaderUntil,
 	"to": HeaderTargetTopic, "target": HeaderTargetTopic, "topic": HeaderTargetTopic, "destination": HeaderTargetTopic, "destination-topic": HeaderTargetTopic,
 	"key": HeaderTargetKey, "partition": HeaderTargetPartition, "expiry": HeaderExpires, "expiration": HeaderExpires, "ttl": HeaderExpires, "deadline": HeaderExpires,
-	"name": HeaderID, "repeat": reserved[0], "recur": reserved[0],
+	"retry": HeaderAttempt, "retries": HeaderAttempt, "retry-count": HeaderAttempt, "name": HeaderID, "repeat": reserved[0], "recur": reserved[0],
 }
 
 // nearest returns the request header that a name without its prefix most probably means, or "".
@@ -205,8 +205,8 @@ func nearest(name string) string {
 	if known := otherWords[name]; known != "" {
 		return known
 	}
-	best, least := "", 4 // more than three wrong letters is another word
-	for _, known := range requestNames {
+	best, least := "", 4                                                                              // more than three wrong letters is another word
+	for _, known := range append(requestNames[:len(requestNames):len(requestNames)], HeaderAttempt) { // which a retry has
 		short := known[len(HeaderPrefix):]
 		if d := distance(name, short); d < min(least, len(name), len(short)) { // and so is one of which no letter is right
 			best, least = known, d

@@ -257,8 +257,9 @@ func TestNamesAreLowerCase(t *testing.T) {
 		"Delay-Untill": "did you mean delay-until?", "Delay-Everything-Else": "is unknown", "delay-fro": "did you mean delay-for?", "delay-idd": "did you mean delay-id?",
 		"delay-by": "did you mean delay-for?", "delay-in": "did you mean delay-for?", "Delay-At": "did you mean delay-until?", "delay-on": "did you mean delay-until?", // not delay-id
 		"delay-target": "did you mean delay-target-topic?", "delay-topic": "did you mean delay-target-topic?", "delay-key": "did you mean delay-target-key?",
-		"delay-repeat": "did you mean delay-every, which this version does not support yet?", // not delay-replace
-		"delay-xy":     "is unknown",
+		"delay-repeat":   "did you mean delay-every, which this version does not support yet?", // not delay-replace
+		"delay-attempts": "did you mean delay-attempt?", "delay-retries": "did you mean delay-attempt?",
+		"delay-xy": "is unknown",
 	} {
 		if _, err := parser(t, "p1").Parse(headers("delay-for", "1s", written, "x"), Stamp{Millis: T}, 42, ours); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: got %v", written, err)
