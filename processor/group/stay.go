@@ -25,6 +25,7 @@ type Stay struct {
 	cancel   context.CancelFunc     // gives up what the client still tries
 	instance *string                // of a static member
 	owner    atomic.Pointer[string] // the member id that the partitions were given to; nil: there are none
+	refused  chan struct{}          // the group may not take the member because of a topic that it names
 	ended    chan struct{}          // closed when the stay is over and callbacks must not wait any more
 	left     chan struct{}          // closed when the client is closed
 }
@@ -45,7 +46,7 @@ func (h Handover) Done() { close(h.done) }
 // Join begins a stay.
 func (g *Group) Join() (*Stay, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Stay{g: g, cancel: cancel, ended: make(chan struct{}), left: make(chan struct{}), instance: instanceOf(&g.cfg, g.cfg.Number)}
+	s := &Stay{g: g, cancel: cancel, refused: make(chan struct{}, 1), ended: make(chan struct{}), left: make(chan struct{}), instance: instanceOf(&g.cfg, g.cfg.Number)}
 	g.standing.set(false, nil)
 	cl, err := kgo.NewClient(append(s.options(), kgo.WithContext(ctx))...)
 	if err != nil {
@@ -55,6 +56,9 @@ func (g *Group) Join() (*Stay, error) {
 	cl.PauseFetchTopics(g.cfg.Topics...)
 	s.cl = cl
 	g.wg.Go(s.watch)
+	if g.cfg.Protocol == Consumer {
+		g.wg.Go(s.nameShown)
+	}
 	return s, nil
 }
 
@@ -158,6 +162,9 @@ func (s *Stay) watch() {
 		}
 		fs.EachError(func(topic string, partition int32, err error) {
 			if why, ok := groupError(err); ok {
+				if kafka.IsAny(why, kerr.TopicAuthorizationFailed) {
+					s.lookAgain()
+				}
 				if why = s.g.refusal(why); news(why) {
 					s.g.cfg.Log.Error("not in the group; trying again", "error", why)
 				}
