@@ -251,6 +251,8 @@ func (r *Report) Write(w io.Writer) error {
 		fmt.Fprintln(&b, "all is well, as far as it can be told")
 	case len(r.short) > 0:
 		fmt.Fprintf(&b, "all is well, as far as it can be told: the older part of the window is gone from %s\n", strings.Join(r.short, ", "))
+	case c.Requested+c.Cancels == 0 && slices.ContainsFunc(r.Windows, func(w Window) bool { return w.Kind == "delay" && w.Cut }):
+		fmt.Fprintln(&b, "all is well: the window is empty, and what lay there is gone")
 	case c.Requested+c.Cancels == 0:
 		fmt.Fprintln(&b, "all is well: the window is empty, nothing was requested in it")
 	default:
