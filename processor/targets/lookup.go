@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -262,6 +263,10 @@ func (s *State) lookPause(now time.Time) time.Duration {
 	return min(max(now.Sub(s.since)/10, RefreshQuick), troubledMost)
 }
 
+// awaitsEnd is why a target is not tried that takes what is produced, as far as is known. Where a broker has given the end up that is so until it is
+// restarted, for the ids of this process.
+const awaitsEnd = "; and it has not taken the end of a transaction, and is not tried before; where that lasts, restart this process, which takes other transactional ids"
+
 // askLeaders asks the leaders of targets that made turns fail and look well, and whether they have
 // taken the end of those turns. The others are left alone for another while.
 func (ts *Table) askLeaders(ctx context.Context, cl *kgo.Client, ask []*Target) {
@@ -282,6 +287,9 @@ func (ts *Table) askLeaders(ctx context.Context, cl *kgo.Client, ask []*Target) 
 			n.Why, n.tryAt = err.Error(), time.Now().Add(RefreshQuick)
 		} else if n.keeps != nil && n.keeps.Still() {
 			n.tryAt = time.Now().Add(RefreshQuick)
+			if !strings.HasSuffix(n.Why, awaitsEnd) {
+				n.Why += awaitsEnd
+			}
 		} else {
 			n.Status, n.since, n.keeps = OnTrial, time.Now(), nil
 		}

@@ -446,11 +446,15 @@ func TestTargetThatKeepsAnID(t *testing.T) {
 		name string
 		busy bool
 		want Status
-	}{{"it keeps it", true, Troubled}, {"it has taken it", false, OnTrial}} {
+		why  string
+	}{{"it keeps it", true, Troubled, "too large" + awaitsEnd}, {"it has taken it", false, OnTrial, "too large"}} {
 		o := ts.Of([]byte("orders"))
-		o.State.Store(&State{Status: Troubled, Failures: 1, well: true, Partitions: 3, keeps: kept(c.busy)})
-		ts.askLeaders(t.Context(), cl, []*Target{o})
+		o.State.Store(&State{Status: Troubled, Why: "too large", Failures: 1, well: true, Partitions: 3, keeps: kept(c.busy)})
+		for range 2 {
+			ts.askLeaders(t.Context(), cl, []*Target{o})
+		}
 		equal(t, c.name, o.State.Load().Status, c.want)
+		equal(t, c.name+": it says", o.State.Load().Why, c.why)
 	}
 }
 
