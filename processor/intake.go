@@ -53,6 +53,13 @@ func (p *partition) tellHole(first int64) {
 	}
 }
 
+// tellSkipped says where the log had nothing that was pending, and the store had it.
+func (p *partition) tellSkipped() {
+	if at := p.TakeSkipped(); len(at) > 0 {
+		p.log.Error("the log has lost pending records from its midst, which the local store has: they are delivered; others may be lost: is the topic compacted, or was it?", "records", len(at), "offset", at[0])
+	}
+}
+
 // accept takes in one record.
 func (in *intake) accept(r *kgo.Record, now int64) error {
 	a, err := in.p.Accept(r, now)

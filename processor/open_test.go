@@ -181,3 +181,23 @@ func TestHoleAtTheLowWater(t *testing.T) {
 		}
 	}
 }
+
+// What the log has lost from its midst is delivered if the store has it, and said when the partition becomes live.
+func TestHoleThatTheStoreFills(t *testing.T) {
+	l, log := journaled(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow+1, "orders"), req(1, ms(farMs), "orders"))
+	p.Wrote(p.Checkpoint())
+	if err := p.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := l.assign(p.Marks().Committed, 0, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.read(t, p, testNow, req(0, testNow+1, "orders"))
+	p.learnEnds(kafka.Bounds{Start: 0, Stable: 2, High: 2}, time.Now(), passage{to: 2}, testNow)
+	l.settleCatchUps(t.Context(), testNow, true)
+	equal(t, "phase", p.phase, PhaseLive)
+	equal(t, "it is said", strings.Contains(log.String(), "from its midst, which the local store has") && strings.Contains(log.String(), "records=1 offset=1"), true)
+}

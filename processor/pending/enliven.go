@@ -2,6 +2,7 @@ package pending
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/wheel"
@@ -43,7 +44,7 @@ func (w enlivening) missing(visit func(k state.Key, run []byte, passed int) bool
 		if w.horizon.Less(k) {
 			return false
 		}
-		if offset, err := recordOffset(run); err != nil || offset >= w.start {
+		if offset, err := recordOffset(run); err != nil || offset >= w.start && !w.skips(offset) {
 			passed++
 			return true
 		}
@@ -53,6 +54,12 @@ func (w enlivening) missing(visit func(k state.Key, run []byte, passed int) bool
 		return fmt.Errorf("load records from the store: %w", err)
 	}
 	return nil
+}
+
+// skips reports whether what lies at an offset was not read again.
+func (w enlivening) skips(offset int64) bool {
+	_, is := slices.BinarySearch(w.skipped, offset)
+	return is
 }
 
 // lower makes the horizon so near that what is missing up to there may be brought in one step. It reports whether it is.
@@ -84,7 +91,31 @@ const mostPassed = 4 * LoadRecords
 // bring brings what is missing into memory.
 func (w enlivening) bring() error {
 	return w.missing(func(k state.Key, run []byte, _ int) bool {
-		w.wheel.Add(wheel.Tick(k.Due), k.Seq, uint64(bring(w.window, k, run)))
+		r, has := uint64(0), false
+		if len(w.skipped) > 0 { // what the log has lost may be a copy, and what it is of was read again
+			r, has = w.wheel.Remove(wheel.Tick(k.Due), k.Seq)
+		}
+		if !has {
+			r = uint64(bring(w.window, k, run))
+		}
+		w.wheel.Add(wheel.Tick(k.Due), k.Seq, r)
 		return true
 	})
+}
+
+// skip takes in that the log has nothing from the position up to an offset. What is counted there was not aborted, so compaction has taken it, or
+// damage. The store has it, and it will not be read again.
+func (w *window) skip(upTo int64) {
+	if w.live || w.store == nil {
+		return
+	}
+	for at, is := w.ledger.Next(w.position); is && at < upTo; at, is = w.ledger.Next(at + 1) {
+		w.skipped = append(w.skipped, at)
+	}
+}
+
+// TakeSkipped is where the log has lost from its midst, in the catch-up, what the store has; it is told once.
+func (w *window) TakeSkipped() (offsets []int64) {
+	offsets, w.skipped = w.skipped, nil
+	return offsets
 }
