@@ -54,7 +54,7 @@ func (p *partition) tellHole(first int64) {
 }
 
 // tellSkipped says where the log had nothing that was pending, and the store had it.
-func (p *partition) tellSkipped() {
+func tellSkipped(p *partition) {
 	if at := p.TakeSkipped(); len(at) > 0 {
 		p.log.Error("the log has lost pending records from its midst, which the local store has: they are delivered; others may be lost: is the topic compacted, or was it?", "records", len(at), "offset", at[0])
 	}

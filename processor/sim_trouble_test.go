@@ -179,6 +179,7 @@ func TestSimPartitionsAddedToTarget(t *testing.T) {
 		}
 		w.send(partition(request("new", in(10*time.Millisecond)), "4"))
 		w.within(10*time.Second, "delivered", func() bool { return a.deliveredTo("orders") == 2 })
+		equal(t, "turns that a client has refused which did not know the new partition", w.lines("turn given up"), 0)
 		equal(t, "records in the new partition", w.cluster.PartitionInfo("orders", 4).HighWatermark > 0, true)
 		equal(t, "dead letters", w.watch.Counts().DeadLettered, 0)
 		w.send(partition(request("none", in(10*time.Millisecond)), "5"))

@@ -47,7 +47,7 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64, room bool) {
 		l.log.Info("partition is live", "topic", p.tp.Topic, "partition", p.tp.Partition,
 			"pending", p.Pending(), "position", p.Marks().Position, "after", p.liveAfter.Round(time.Millisecond))
 		tellMissed(p)
-		p.tellSkipped()
+		tellSkipped(p)
 		l.events.tell(Event{Kind: EventLive}, p.tp)
 	}
 	l.ends.ask(ctx, ask)

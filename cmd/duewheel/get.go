@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -388,15 +387,4 @@ func tellsUnsearched(s searched) string {
 		return "the last record of the log tells, which was not searched " + s.why()
 	}
 	return fmt.Sprintf("the last %s of the log tell, which were not searched %s", count(s.left(), "record"), s.why())
-}
-
-// plainID is one that a shell and JSON take as it is.
-var plainID = regexp.MustCompile(`^[A-Za-z0-9._:@/+=-]+$`)
-
-// searchFor is a command that finds what the audit topic tells of an id. Its records have handles for keys, so it is read as a whole.
-func searchFor(id string, brokers []string, audit string) string {
-	if !plainID.MatchString(id) || len(brokers) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(": kcat -C -q -e -b %s -t %s | grep -F '\"id\":\"%s\"'", brokers[0], audit, id)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"time"
 
 	"github.com/duewheel/duewheel/topics"
@@ -84,4 +85,15 @@ func (o *getting) showRemoved(w io.Writer, v *view, all []toldOfRemoved) error {
 		}
 	}
 	return nil
+}
+
+// plainID is one that a shell and JSON take as it is.
+var plainID = regexp.MustCompile(`^[A-Za-z0-9._:@/+=-]+$`)
+
+// searchFor is a command that finds what the audit topic tells of an id. Its records have handles for keys, so it is read as a whole.
+func searchFor(id string, brokers []string, audit string) string {
+	if !plainID.MatchString(id) || len(brokers) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": kcat -C -q -e -b %s -t %s | grep -F '\"id\":\"%s\"'", brokers[0], audit, id)
 }

@@ -277,20 +277,6 @@ func (o *order) isWide(ctx context.Context, cl *kgo.Client) bool {
 	return err == nil && len(details[o.topic].Partitions) > 1
 }
 
-// besideCancel says which flags are of no use, as a header has the record cancel.
-func (o *order) besideCancel() []string {
-	var flags []string
-	for _, set := range []struct{ flag, v string }{{"--for", o.wait}, {"--until", o.until}, {"--to", o.to}, {"--to-key", o.toKey}, {"--id", o.id}, {"--replace", o.replace}} {
-		if set.v != "" {
-			flags = append(flags, set.flag)
-		}
-	}
-	if len(flags) == 0 {
-		return nil
-	}
-	return []string{"a record that cancels does nothing else: " + strings.Join(flags, ", ") + " passed over"}
-}
-
 // lookAtTarget tells what would keep a record from its target, and what could not be found out.
 func lookAtTarget(ctx context.Context, cl *kgo.Client, target string, partition int32) (problem, note string, err error) {
 	details, err := newPatient(cl).ListTopics(ctx, target)

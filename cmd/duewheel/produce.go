@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -255,4 +256,18 @@ func (o *order) explain(err error) error {
 		return fmt.Errorf("produce to %s: %w; no broker says what became of the record, which may be there or not (`duewheel ls` lists what waits)", o.topic, err)
 	}
 	return askToWrite(fmt.Errorf("produce to %s: %w", o.topic, err), o.topic)
+}
+
+// besideCancel says which flags are of no use, as a header has the record cancel.
+func (o *order) besideCancel() []string {
+	var flags []string
+	for _, set := range []struct{ flag, v string }{{"--for", o.wait}, {"--until", o.until}, {"--to", o.to}, {"--to-key", o.toKey}, {"--id", o.id}, {"--replace", o.replace}} {
+		if set.v != "" {
+			flags = append(flags, set.flag)
+		}
+	}
+	if len(flags) == 0 {
+		return nil
+	}
+	return []string{"a record that cancels does nothing else: " + strings.Join(flags, ", ") + " passed over"}
 }

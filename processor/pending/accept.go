@@ -38,18 +38,14 @@ func (p *Partition) Accept(r *kgo.Record, now int64) (Accepted, error) {
 	if r.Offset < p.position {
 		return Accepted{}, nil // read twice: the reader was set back
 	}
-	p.skip(r.Offset)
+	if !p.live {
+		p.skipped.read(r.Offset, p.ledger)
+	}
 	a, err := p.admit(r, now)
 	if err == nil {
-		p.marks.Pass(r.Offset+1, r.LeaderEpoch)
+		p.Pass(r.Offset+1, r.LeaderEpoch)
 	}
 	return a, err
-}
-
-// Pass moves the position to an offset below which nothing is left to be read, in a log of a leader epoch.
-func (p *Partition) Pass(offset int64, epoch int32) {
-	p.skip(offset)
-	p.marks.Pass(offset, epoch)
 }
 
 // admit does what a record asks for. The position moves behind it when all of that is in the open

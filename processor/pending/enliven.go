@@ -13,6 +13,7 @@ import (
 // read again, or has been put there again above the horizon. No more is brought than Load brings in a step: where there is more, the horizon is made
 // nearer first, and what memory alone has above it goes to the store, in steps.
 func (w *window) Enliven(room Room) (live bool, err error) {
+	w.skipped.upTo(w.position, w.ledger)
 	if err := w.drops.apply(w); err != nil {
 		return false, err
 	}
@@ -44,7 +45,7 @@ func (w enlivening) missing(visit func(k state.Key, run []byte, passed int) bool
 		if w.horizon.Less(k) {
 			return false
 		}
-		if offset, err := recordOffset(run); err != nil || offset >= w.start && !w.skips(offset) {
+		if offset, err := recordOffset(run); err != nil || offset >= w.start && !w.skipped.has(offset) {
 			passed++
 			return true
 		}
@@ -54,12 +55,6 @@ func (w enlivening) missing(visit func(k state.Key, run []byte, passed int) bool
 		return fmt.Errorf("load records from the store: %w", err)
 	}
 	return nil
-}
-
-// skips reports whether what lies at an offset was not read again.
-func (w enlivening) skips(offset int64) bool {
-	_, is := slices.BinarySearch(w.skipped, offset)
-	return is
 }
 
 // lower makes the horizon so near that what is missing up to there may be brought in one step. It reports whether it is.
@@ -92,7 +87,7 @@ const mostPassed = 4 * LoadRecords
 func (w enlivening) bring() error {
 	return w.missing(func(k state.Key, run []byte, _ int) bool {
 		r, has := uint64(0), false
-		if len(w.skipped) > 0 { // what the log has lost may be a copy, and what it is of was read again
+		if w.skipped.any() { // what the log has lost may be a copy, and what it is of was read again
 			r, has = w.wheel.Remove(wheel.Tick(k.Due), k.Seq)
 		}
 		if !has {
@@ -103,19 +98,47 @@ func (w enlivening) bring() error {
 	})
 }
 
-// skip takes in that the log has nothing from the position up to an offset. What is counted there was not aborted, so compaction has taken it, or
-// damage. The store has it, and it will not be read again.
-func (w *window) skip(upTo int64) {
-	if w.live || w.store == nil {
+// skipped is where the log has nothing, in a catch-up, and the ledger counts something. That was not aborted, so compaction has taken it, or damage. The
+// store has it, as it was counted before it could be read again. nil: there is none to look for.
+type skipped struct {
+	from int64 // it was looked up to there
+	at   []int64
+}
+
+// upTo looks up to an offset at which something was read, or the log ends.
+func (s *skipped) upTo(offset int64, l *state.Ledger) {
+	if s == nil || offset <= s.from {
 		return
 	}
-	for at, is := w.ledger.Next(w.position); is && at < upTo; at, is = w.ledger.Next(at + 1) {
-		w.skipped = append(w.skipped, at)
+	for at, is := l.Next(s.from); is && at < offset; at, is = l.Next(at + 1) {
+		s.at = append(s.at, at)
 	}
+	s.from = offset
+}
+
+// read is upTo for a record, which was read.
+func (s *skipped) read(offset int64, l *state.Ledger) {
+	if s != nil {
+		s.upTo(offset, l)
+		s.from = offset + 1
+	}
+}
+
+func (s *skipped) any() bool { return s != nil && len(s.at) > 0 }
+
+func (s *skipped) has(offset int64) bool {
+	if !s.any() {
+		return false
+	}
+	_, is := slices.BinarySearch(s.at, offset)
+	return is
 }
 
 // TakeSkipped is where the log has lost from its midst, in the catch-up, what the store has; it is told once.
 func (w *window) TakeSkipped() (offsets []int64) {
-	offsets, w.skipped = w.skipped, nil
+	if w.skipped.any() {
+		offsets = w.skipped.at
+	}
+	w.skipped = nil
 	return offsets
 }

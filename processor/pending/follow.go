@@ -61,11 +61,11 @@ func (f *Follower) Accept(r *kgo.Record) (kept bool, err error) {
 // a resolve record follows that says so.
 func (f *Follower) accept(r *kgo.Record) error {
 	if r.Offset < f.p.committed.LowWater { // what it names lies below L, too
-		f.p.marks.Pass(r.Offset+1, r.LeaderEpoch)
+		f.p.Pass(r.Offset+1, r.LeaderEpoch)
 		return nil
 	}
 	_, err := f.p.Accept(r, 0)
-	f.p.dirty, f.p.skipped = true, nil // what it has is in the store anyway
+	f.p.dirty = true
 	return err
 }
 

@@ -73,7 +73,7 @@ type window struct {
 	near       *near
 	horizon    state.Key // what has a key above it is in the store
 	ledger     *state.Ledger
-	skipped    []int64         // in the catch-up: where the log has nothing and the ledger counts something
+	skipped    *skipped
 	spent      int             // records delivered that the store still holds
 	passed     []state.Counted // of them, in the order of keys: the store counts them until W is written
 	longest    longestWait

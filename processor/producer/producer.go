@@ -50,6 +50,19 @@ func New(cfg Config) *Producer { return &Producer{cfg: cfg, id: cfg.ID} }
 // Client is what records are produced with. It is another one after each Renew.
 func (p *Producer) Client() *kgo.Client { return p.cl }
 
+// Knows reports whether the client takes a record for a partition. One that was added since it has looked at the topic it refuses by
+// itself, until it looks again: after minutes (kgo.MetadataMaxAge). What it has not looked at yet it will.
+func (p *Producer) Knows(topic string, partition int32) bool {
+	if p.cl == nil {
+		return true
+	}
+	if first, _, _ := p.cl.PartitionLeader(topic, 0); first < 0 {
+		return true
+	}
+	leader, _, err := p.cl.PartitionLeader(topic, partition)
+	return leader >= 0 || err != nil
+}
+
 // ID is the transactional id that it uses now.
 func (p *Producer) ID() string { return p.id }
 

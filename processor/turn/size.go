@@ -39,15 +39,21 @@ func (r *Renderer) fits(rec *kgo.Record, size int, st *targets.State) (how strin
 	return fmt.Sprintf("%s, and %d when they are compressed,", how, n), n <= int(st.Takes.MaxBytes)
 }
 
-// makeRoom replaces the client of the turn's producer if it would refuse a record for its size.
-// It is called when no transaction is open.
+// makeRoom replaces the client of the turn's producer if it would refuse a record for its size, or
+// since it does not know its partition. It is called when no transaction is open.
 func (t *Turn) makeRoom(ctx context.Context) error {
 	topic, least, outgrown := "", int32(0), false
+	known := int32(producer.AnyPartition) // and all below it
 	for i := range t.Renderer.Outputs {
 		o := &t.Renderer.Outputs[i]
 		if o.Record.Topic != topic {
 			topic = o.Record.Topic
 			least = t.Producer.Bounds().Least(topic)
+			known = producer.AnyPartition
+		}
+		if p := o.Record.Partition; p > known {
+			known = p
+			outgrown = !t.Producer.Knows(topic, p) || outgrown
 		}
 		if o.Size+kafka.BatchPrefix > int(least) {
 			least = kafka.LargestBatch
