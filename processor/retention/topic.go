@@ -2,11 +2,15 @@ package retention
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/picture"
 )
@@ -96,4 +100,13 @@ func (w *Whys) Any() string {
 		return ""
 	}
 	return w.m[slices.Min(slices.Collect(maps.Keys(w.m)))]
+}
+
+// refusal is why brokers do not trim a topic, and what to do about it. They delete nothing of one that is compacted (POLICY_VIOLATION).
+func refusal(err error) string {
+	todo := "give this user the right to Delete the topic, or set trim: false on the route and give the topic a retention.ms"
+	if errors.Is(err, kerr.PolicyViolation) {
+		todo = "give the topic the cleanup.policy delete: this one may delete what is pending"
+	}
+	return fmt.Sprintf("brokers refuse DeleteRecords (%v): %s", err, todo)
 }

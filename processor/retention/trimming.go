@@ -367,7 +367,7 @@ func (t *Trimming) trimmed(topic string, c cut, answers map[int32]kadm.DeleteRec
 	}
 	switch {
 	case refused != nil:
-		t.note(topic, fmt.Sprintf("brokers refuse DeleteRecords (%v): give this user the right to Delete the topic, or set trim: false on the route and give the topic a retention.ms", refused))
+		t.note(topic, refusal(refused))
 	case err != nil:
 		return fmt.Errorf("brokers do not answer DeleteRecords: %w", err)
 	case deleted:

@@ -176,3 +176,15 @@ func TestUntrimmedElsewhere(t *testing.T) {
 	tr.trim(t.Context(), nil, time.Now())
 	equal(t, "untrimmed, without partitions here", untrimmed(), "")
 }
+
+// What is to be done where brokers delete nothing follows from why.
+func TestRefusalSaysWhatToDo(t *testing.T) {
+	for err, todo := range map[error]string{
+		kerr.TopicAuthorizationFailed: "give this user the right to Delete the topic, or set trim: false on the route and give the topic a retention.ms",
+		kerr.PolicyViolation:          "give the topic the cleanup.policy delete: this one may delete what is pending",
+	} {
+		if got := refusal(err); !strings.HasSuffix(got, "): "+todo) {
+			t.Errorf("of %v: %s", err, got)
+		}
+	}
+}
