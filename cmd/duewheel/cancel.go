@@ -17,7 +17,7 @@ import (
 
 func newCancelCommand(f *flags) *cobra.Command {
 	var topic, key string
-	var noCheck bool
+	var noCheck, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "cancel <handle or id>...",
 		Short: "Cancel records that wait to be delivered",
@@ -38,13 +38,14 @@ others. With the key of the record that has the id (-k) it is found at once.`,
 			if err := topicNames(cmd, "topic"); err != nil {
 				return err
 			}
-			o := order{topic: topic, noCheck: noCheck, key: key, hasKey: cmd.Flags().Changed("key"), partition: -1}
+			o := order{topic: topic, noCheck: noCheck, key: key, hasKey: cmd.Flags().Changed("key"), partition: -1, asJSON: asJSON}
 			return cancelAll(cmd.Context(), f, o, args, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVarP(&topic, "topic", "t", "", "delay topic; without it the one of the configuration")
 	cmd.Flags().StringVarP(&key, "key", "k", "", "key of the records that have the ids, whose partition is asked first")
 	cmd.Flags().BoolVar(&noCheck, "no-check", false, "write to the topic even if it is not that of a route (-c)")
+	objectsFlag(cmd.Flags(), &asJSON)
 	return cmd
 }
 
@@ -147,9 +148,11 @@ func (o *order) writeCancels(ctx context.Context, cl *kgo.Client, records []*kgo
 			continue
 		}
 		what := string(r.Headers[0].Value)
+		c := confirmation{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Cancels: string(topics.Bare(r.Headers[0].Value))}
 		h, handle := topics.ParseHandle(bytes.Trim(topics.Bare(r.Headers[0].Value), " \t\r\n"))
 		if handle {
 			what = h.String()
+			c.Cancels = what
 		} else {
 			where := ""
 			if r.Key == nil {
@@ -157,7 +160,10 @@ func (o *order) writeCancels(ctx context.Context, cl *kgo.Client, records []*kgo
 			}
 			what = "the id " + visible(what) + where + hintAtHandle(what)
 		}
-		fmt.Fprintf(stdout, "%s/%d@%d, asks to cancel %s\n", r.Topic, r.Partition, r.Offset, what)
+		c.says = "asks to cancel " + what
+		if err := c.print(stdout, o.asJSON); err != nil {
+			return append(errs, err)
+		}
 	}
 	return errs
 }

@@ -47,6 +47,16 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// As JSON it is an object for each, with the handle or the id as a replica reads it.
+func TestCancelAsJSON(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1})
+	out, err := command(t, "", "cancel", "-b", addr, "-t", "delays", "-o", "json", "0-0-1767225605123", `"reminder \"1\""`)
+	want := `{"topic":"delays","partition":0,"offset":0,"cancels":"0-0-1767225605123"}` + "\n" + `{"topic":"delays","partition":0,"offset":1,"cancels":"reminder \"1\""}` + "\n"
+	if err != nil || out != want {
+		t.Errorf("printed %q, %v", out, err)
+	}
+}
+
 // An id is looked for where its key is, and in any partition without one.
 func TestCancelOfIDs(t *testing.T) {
 	_, addr := cluster(t, map[string]int32{"delays": 3, "orders": 1})

@@ -190,6 +190,11 @@ type asJSON bool
 
 func jsonFlag(p *pflag.FlagSet, is *bool) { p.VarP((*asJSON)(is), "output", "o", "text or json") }
 
+// objectsFlag is jsonFlag of a command that prints an object for each of several.
+func objectsFlag(p *pflag.FlagSet, is *bool) {
+	p.VarP((*asJSON)(is), "output", "o", "text, or json: an object a line")
+}
+
 // Set implements pflag.Value.
 func (f *asJSON) Set(text string) error {
 	switch text {

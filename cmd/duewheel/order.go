@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -305,6 +306,8 @@ type confirmation struct {
 	Due       int64  `json:"due,omitempty"` // ms since 1970; of a retry it is not known yet
 	Target    string `json:"target,omitempty"`
 	Handle    string `json:"handle,omitempty"`
+	Cancels   string `json:"cancels,omitempty"`       // a handle or an id
+	Replaces  string `json:"replaces,omitempty"`      // by reschedule and deliver-now: a handle
 	Refused   string `json:"dead_lettered,omitempty"` // why it will be
 
 	says string
@@ -326,7 +329,7 @@ func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Rout
 	}
 	c.Target = string(q.Target)
 	if q.Kind == topics.KindCancel {
-		c.says = "asks to cancel " + nameOf(&q)
+		c.Cancels, c.says = cmp.Or(string(q.NamedID), q.Handle.String()), "asks to cancel "+nameOf(&q)
 		return c
 	}
 	if q.AtOnce {

@@ -71,7 +71,7 @@ where it will be, and why.`,
 	p.StringVar(&o.replace, "replace", "", "take the place of the pending record with this `handle` or id, or be dead-lettered when there is none")
 	p.Int32Var(&o.toPartition, "to-partition", -1, "partition of the target topic; without it by key")
 	p.BoolVar(&o.noCheck, "no-check", false, "send even what would be refused")
-	p.VarP((*asJSON)(&o.asJSON), "output", "o", "text, or json: an object a line")
+	objectsFlag(p, &o.asJSON)
 	return cmd
 }
 
@@ -163,11 +163,12 @@ type production struct {
 	err     error
 }
 
-func (p *production) print(c confirmation) error {
-	if p.order.asJSON {
-		return newJSON(p.stdout).Encode(c)
+// print prints it as it was asked for: as a line, or as an object on a line.
+func (c confirmation) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return newJSON(w).Encode(c)
 	}
-	_, err := fmt.Fprintln(p.stdout, c)
+	_, err := fmt.Fprintln(w, c)
 	return err
 }
 
@@ -183,7 +184,7 @@ func (p *production) send(ctx context.Context, values func(ctx context.Context, 
 		p.cl.Produce(context.WithoutCancel(ctx), r, func(r *kgo.Record, err error) {
 			if err == nil {
 				p.written++
-				err = p.print(p.order.confirm(r, p.parser, p.route, p.into.stamps))
+				err = p.order.confirm(r, p.parser, p.route, p.into.stamps).print(p.stdout, p.order.asJSON)
 			} else {
 				err = p.order.explain(err)
 			}

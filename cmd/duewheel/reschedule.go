@@ -21,6 +21,7 @@ type rescheduling struct {
 	topic       string
 	only        int
 	wait, until string
+	asJSON      bool
 }
 
 func (o *rescheduling) addFlags(cmd *cobra.Command) {
@@ -28,6 +29,7 @@ func (o *rescheduling) addFlags(cmd *cobra.Command) {
 	p.SortFlags = false
 	p.StringVarP(&o.topic, "topic", "t", "", "delay topic; without it those of the configuration")
 	p.IntVarP(&o.only, "partition", "p", -1, "look for an id in this partition only")
+	jsonFlag(p, &o.asJSON)
 }
 
 func newRescheduleCommand(f *flags) *cobra.Command {
@@ -191,6 +193,7 @@ func (o *rescheduling) send(ctx context.Context, v *view, one *foundRecord, r *k
 		return (&order{topic: r.Topic}).explain(err)
 	}
 	said := (&order{topic: r.Topic}).confirm(r, one.got.Parser(one.got.Bounds.High), v.routes[r.Topic], entranceOf(ctx, v.cl, r.Topic).stamps)
-	_, err := fmt.Fprintf(stdout, "%s; takes the place of %s\n", said, v.handleOf(one))
-	return err
+	said.Replaces = v.handleOf(one).String()
+	said.says += "; takes the place of " + said.Replaces
+	return said.print(stdout, o.asJSON)
 }

@@ -155,8 +155,8 @@ func TestRescheduleWhatWasCarried(t *testing.T) {
 	s.checkpoint(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{arg("o", "2"), arg("l", "1")}})
 	s.do(&datadriven.TestData{Cmd: "cut", CmdArgs: []datadriven.CmdArg{arg("to", "1")}})
 	handle := topics.Handle{Due: lookNow.Add(due).UnixMilli()}.String()
-	out, err := command(t, "", "deliver-now", "-b", addr, "-g", "g", "-t", "delays", handle)
-	if err != nil || !strings.Contains(out, "takes the place of "+handle) {
+	out, err := command(t, "", "deliver-now", "-b", addr, "-g", "g", "-t", "delays", "-o", "json", handle)
+	if err != nil || !strings.HasPrefix(out, `{"topic":"delays","partition":0,"offset":2,"due":`) || !strings.HasSuffix(out, `,"replaces":"`+handle+`"}`+"\n") {
 		t.Fatalf("printed %q, %v", out, err)
 	}
 	r := fetch(t, addr, "delays", 2)[1]
