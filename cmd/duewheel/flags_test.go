@@ -28,13 +28,13 @@ func TestFlagsThatMeanNothing(t *testing.T) {
 			{"a -o json --as hex", "--as and -o json: give one of them"}, {"a --audit told --patience 0", "--audit and --patience 0"}, {"a -o yaml", "-o yaml: text or json"}, {"a -t EMPTY", "--topic is empty"}, {"a -t delays,again", `--topic "delays,again" is not a topic name`},
 		},
 		"cancel": {
-			{"", "which record?"}, {"EMPTY", "neither a handle nor an id"}, {strings.Repeat("x", 257), "an id has 256 bytes at most"}, {"a -t EMPTY", "--topic is empty"}, {"a -p 1", "unknown shorthand flag: 'p'"},
+			{"", "which record?"}, {"EMPTY", "neither a handle nor an id"}, {strings.Repeat("x", 257), "an id has 256 bytes at most"}, {"a -t EMPTY", "--topic is empty"}, {"a -o xml", `--output "xml": text or json`}, {"a -p 1", "unknown shorthand flag: 'p'"},
 			{"0-0-1767225605123 1-0-1767225605123 -k 17", "--key is that of records that have an id"},
 		},
 		"reschedule": {
 			{"", "which record?"}, {"a", "when? Give --until or --for"}, {"a b --for 1h", "one handle or id, and 2 were given"}, {"a --for 1h --until 2030-01-01", "--for and --until: give one of them"},
 			{"a --for EMPTY", "--for is empty"}, {"a --until EMPTY", "--until is empty"}, {"a --until tomorrow", `--until "tomorrow"`}, {"a --until 2030-01-01T09:00", "it has no offset"}, {"a --for 5x", `--for "5x"`},
-			{"a --for 293000d", `--for "293000d"`}, {"a --for 1h -o xml", "unknown shorthand flag"},
+			{"a --for 293000d", `--for "293000d"`}, {"a --for 1h -o xml", `--output "xml": text or json`},
 		},
 		"deliver-now": {{"", "which record?"}, {"EMPTY", "neither a handle nor an id"}, {"a b", "one handle or id"}, {"a --for 1h", "unknown flag: --for"}},
 		"demo":        {{"--for -1s", "is negative"}, {"--for soon", "is not a duration"}, {"--for EMPTY", "is not a duration"}, {"--kill-at -1s", "is negative"}, {"--rate 0", "--rate 0"}, {"--rate -1", "--rate -1"}, {"more", "demo takes no arguments"}},
