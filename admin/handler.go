@@ -173,44 +173,33 @@ func degraded(s *processor.Stats) (what []string) {
 	return append(append(what, inTrouble(s.Targets)...), heldBack(s.Partitions)...)
 }
 
-// inTroubleNamed is of how many topics it is said why they do not take what is written: all that a broker leads may be in trouble at once.
-const inTroubleNamed = 3
+// namedMost is of how many topics or partitions it is said why they are as they should not be: a broker leads many, and one transaction may be open in many.
+const namedMost = 3
 
-// inTrouble is which topics do not take what is written to them.
-func inTrouble(ts []processor.TargetStats) (what []string) {
-	more := 0
-	for _, t := range ts {
-		switch {
-		case t.Trouble == "":
-		case len(what) < inTroubleNamed:
-			what = append(what, "the topic "+t.Target+" does not take its records: "+t.Trouble)
-		default:
-			more++
-		}
+// theFirst are the first of them, and how many more there are.
+func theFirst(all []string, and, more string) []string {
+	if rest := len(all) - namedMost; rest > 0 {
+		return append(all[:namedMost], "and so it is "+and+" "+topics.Plural(int64(rest), more))
 	}
-	if more > 0 {
-		what = append(what, "and so it is with "+topics.Plural(int64(more), "more topic"))
-	}
-	return what
+	return all
 }
 
-// heldBackNamed is of how many partitions it is said why they are held back: one transaction may be open in many.
-const heldBackNamed = 3
-
-// heldBack is what open transactions keep from being read.
-func heldBack(ps []processor.PartitionStats) (what []string) {
-	more := 0
-	for i := range ps {
-		switch {
-		case ps[i].HeldBack == "":
-		case len(what) < heldBackNamed:
-			what = append(what, ps[i].HeldBack)
-		default:
-			more++
+// inTrouble is which topics do not take what is written to them.
+func inTrouble(ts []processor.TargetStats) (all []string) {
+	for _, t := range ts {
+		if t.Trouble != "" {
+			all = append(all, "the topic "+t.Target+" does not take its records: "+t.Trouble)
 		}
 	}
-	if more > 0 {
-		what = append(what, fmt.Sprintf("and so it is in %d more partitions", more))
+	return theFirst(all, "with", "more topic")
+}
+
+// heldBack is what open transactions keep from being read.
+func heldBack(ps []processor.PartitionStats) (all []string) {
+	for i := range ps {
+		if ps[i].HeldBack != "" {
+			all = append(all, ps[i].HeldBack)
+		}
 	}
-	return what
+	return theFirst(all, "in", "more partition")
 }

@@ -20,7 +20,7 @@ func (s *Stay) lookAgain() {
 }
 
 // nameShown has the member of a group of the consumer protocol leave topics out that its user may not describe, until it may: brokers refuse a member
-// that names one (KIP-848), and nothing of the other topics would be delivered. In the classic protocol nobody but the members goes by the names.
+// that names one (KIP-848), and nothing of the other topics would be delivered. In the classic protocol the members alone go by the names.
 func (s *Stay) nameShown() {
 	var out []string
 	for {

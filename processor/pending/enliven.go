@@ -2,6 +2,7 @@ package pending
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/duewheel/duewheel/state"
@@ -101,26 +102,39 @@ func (w enlivening) bring() error {
 // skipped is where the log has nothing, in a catch-up, and the ledger counts something. That was not aborted, so compaction has taken it, or damage. The
 // store has it, as it was counted before it could be read again. nil: there is none to look for.
 type skipped struct {
-	from int64 // it was looked up to there
+	next int64 // the first offset that was counted and is not reached yet: nothing that is not read is counted since
 	at   []int64
 }
 
-// upTo looks up to an offset at which something was read, or the log ends.
-func (s *skipped) upTo(offset int64, l *state.Ledger) {
-	if s == nil || offset <= s.from {
-		return
-	}
-	for at, is := l.Next(s.from); is && at < offset; at, is = l.Next(at + 1) {
-		s.at = append(s.at, at)
-	}
-	s.from = offset
+func newSkipped(from int64, l *state.Ledger) *skipped {
+	s := &skipped{}
+	s.seek(from, l)
+	return s
 }
 
-// read is upTo for a record, which was read.
+// seek looks for the next offset, from another one on.
+func (s *skipped) seek(from int64, l *state.Ledger) {
+	next, is := l.Next(from)
+	if !is {
+		next = math.MaxInt64
+	}
+	s.next = next
+}
+
+// upTo takes in that nothing was read up to an offset.
+func (s *skipped) upTo(offset int64, l *state.Ledger) {
+	for s != nil && s.next < offset {
+		if l.Has(s.next) { // nothing has resolved it since
+			s.at = append(s.at, s.next)
+		}
+		s.seek(s.next+1, l)
+	}
+}
+
+// read is upTo for an offset at which a record was read.
 func (s *skipped) read(offset int64, l *state.Ledger) {
-	if s != nil {
-		s.upTo(offset, l)
-		s.from = offset + 1
+	if s.upTo(offset, l); s != nil && s.next == offset {
+		s.seek(offset+1, l)
 	}
 }
 

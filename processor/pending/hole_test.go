@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
 )
 
 // What the log has lost from its midst, as compaction takes it, is delivered if the store has it: it is not read again where the log is, for the sake
@@ -37,6 +39,20 @@ func TestStoreHasWhatTheLogHasNot(t *testing.T) {
 			equals(t, "due", p.Take(ms(20_000), nil, 10, anyBytes).offsets(), c.due)
 		})
 	}
+}
+
+// What is not counted any more when reading comes to it is not missed.
+func TestSkippedUnlessResolved(t *testing.T) {
+	l := state.NewLedger(0)
+	for _, offset := range []int64{1, 2, 5} {
+		l.Add(state.Key{Due: ms(offset), Seq: offset}, offset, 1, true)
+	}
+	s := newSkipped(0, l)
+	l.Remove(state.Key{Due: ms(1), Seq: 1}, 1, 1, true)
+	s.read(3, l)
+	s.read(5, l)
+	s.upTo(9, l)
+	equals(t, "skipped", s.at, []int64{2})
 }
 
 // What is read again is not brought from the store, too, where the log has lost a copy of it.

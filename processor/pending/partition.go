@@ -100,7 +100,7 @@ func (p *Partition) Use(store *state.Partition, got Inherited, now, window int64
 	takeOver(p, store, got)
 	p.horizon = state.Key{Due: max(now, p.lateUpTo.Due) + window, Seq: math.MaxInt64}
 	p.late.near, p.late.store = p.near, store
-	p.skipped = &skipped{from: got.Start}
+	p.skipped = newSkipped(got.Start, p.ledger)
 	p.wheel.several = got.Pending() > 0 // it is not known where that goes
 }
 

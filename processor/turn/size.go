@@ -42,7 +42,7 @@ func (r *Renderer) fits(rec *kgo.Record, size int, st *targets.State) (how strin
 // makeRoom replaces the client of the turn's producer if it would refuse a record for its size, or
 // since it does not know its partition. It is called when no transaction is open.
 func (t *Turn) makeRoom(ctx context.Context) error {
-	topic, least, outgrown := "", int32(0), false
+	topic, least, refuses := "", int32(0), false
 	known := int32(producer.AnyPartition) // and all below it
 	for i := range t.Renderer.Outputs {
 		o := &t.Renderer.Outputs[i]
@@ -53,14 +53,14 @@ func (t *Turn) makeRoom(ctx context.Context) error {
 		}
 		if p := o.Record.Partition; p > known {
 			known = p
-			outgrown = !t.Producer.Knows(topic, p) || outgrown
+			refuses = !t.Producer.Knows(topic, p) || refuses
 		}
 		if o.Size+kafka.BatchPrefix > int(least) {
 			least = kafka.LargestBatch
-			outgrown = t.Producer.Bounds().Outgrow(topic) || outgrown
+			refuses = t.Producer.Bounds().Outgrow(topic) || refuses
 		}
 	}
-	if !outgrown {
+	if !refuses {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
